@@ -1,0 +1,22 @@
+"""Distributed SGD: paper 000, eq 3. Every round each client sends one gradient, the server takes one step."""
+
+from hush.algorithms.assembly import as_rate, participants
+from hush.core.algorithm import Algorithm
+from hush.core.schedules import Rate
+from hush.local import Gradient, batches
+from hush.server import Add
+
+
+def distributed_sgd(
+    clients: int | None = None,
+    *,
+    lr: Rate = 0.1,
+    batch: int | None = None,
+    sampling: str = "shuffled",
+    weighting: str = "examples",
+) -> Algorithm:
+    """x ← x − η · mean of the clients' gradients.
+
+    `clients=None` is everyone, `batch=None` all of a client's data.
+    """
+    return Algorithm(participants(clients, weighting), Gradient(batches(batch, sampling)), server=Add(as_rate(lr)))

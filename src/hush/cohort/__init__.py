@@ -1,0 +1,15 @@
+"""Who takes part in a round: (key, population) -> ids, weights, active, share."""
+
+from hush.cohort.cohorts import ByWeight, Everyone, Poisson, SchemeI, SchemeII, Uniform
+from hush.core.contract import Cohort
+
+COHORTS: dict[str, type[Cohort]] = {
+    "everyone": Everyone,
+    "uniform": Uniform,
+    "poisson": Poisson,
+    "by_weight": ByWeight,
+    "scheme_i": SchemeI,
+    "scheme_ii": SchemeII,
+}
+
+__all__ = ["COHORTS", "ByWeight", "Everyone", "Poisson", "SchemeI", "SchemeII", "Uniform"]

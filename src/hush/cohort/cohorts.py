@@ -1,0 +1,140 @@
+"""Cohorts: everyone, uniform, Poisson, by weight, and schemes I and II of paper 004.
+
+The cohort decides who takes part and with which weight the server asks for each message. With p_i = n_i / n a client's
+share of all examples, the aim is always Σ_i p_i · message_i over the whole population; `weighting="equal"` puts 1/N in the place
+of p_i, as papers 000 and 002 do. With equal clients the two are the same.
+"""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import random
+from scipy import stats
+
+from hush.core.check import known, positive, whole
+from hush.core.contract import Cohort, Draw, Population
+from hush.core.keys import Key
+from hush.core.shuffle import shuffled
+
+WEIGHTINGS = ("examples", "equal")
+# How likely a round of a Poisson cohort may find too few places: never, for all that will be run.
+OVERFLOW = 1e-12
+
+
+def _importance(weighting: str, population: Population) -> jax.Array:
+    """What each client counts in the objective: p_i, or 1/N."""
+    return population.shares if weighting == "examples" else jnp.full(population.clients, 1 / population.clients)
+
+
+def _at_most(size: int, clients: int, cohort: str) -> int:
+    if size > clients:
+        raise ValueError(f"cohort {cohort} draws {size} different clients, but there are only {clients}")
+    return size
+
+
+class Everyone(Cohort):
+    """All N clients in every round, weighted by p_i."""
+
+    weighting: str = eqx.field(default="examples", static=True)
+
+    def __check_init__(self) -> None:
+        known("weighting", self.weighting, WEIGHTINGS)
+
+    def slots(self, clients: int) -> int:
+        return clients
+
+    def __call__(self, key: Key, population: Population) -> Draw:
+        everyone = jnp.arange(population.clients)
+        return Draw(everyone, _importance(self.weighting, population), everyone >= 0, jnp.float32(1))
+
+
+class Uniform(Cohort):
+    """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean)."""
+
+    size: int = eqx.field(static=True)
+    weighting: str = eqx.field(default="examples", static=True)
+
+    def __check_init__(self) -> None:
+        whole("cohort size", self.size)
+        known("weighting", self.weighting, WEIGHTINGS)
+
+    def slots(self, clients: int) -> int:
+        return _at_most(self.size, clients, "Uniform")
+
+    def __call__(self, key: Key, population: Population) -> Draw:
+        places = jnp.arange(self.size)
+        ids = shuffled(key, places, population.clients)
+        importance = _importance(self.weighting, population)[ids]
+        share = jnp.sum(importance)
+        return Draw(ids, importance / share, places >= 0, share)
+
+
+class SchemeII(Cohort):
+    """`size` different clients, weights N/S · p_i, which need not sum to one: paper 004, scheme II."""
+
+    size: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        whole("cohort size", self.size)
+
+    def slots(self, clients: int) -> int:
+        return _at_most(self.size, clients, "SchemeII")
+
+    def __call__(self, key: Key, population: Population) -> Draw:
+        places = jnp.arange(self.size)
+        ids = shuffled(key, places, population.clients)
+        share = jnp.float32(self.size / population.clients)
+        return Draw(ids, population.shares[ids] / share, places >= 0, share)
+
+
+class ByWeight(Cohort):
+    """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send."""
+
+    size: int = eqx.field(static=True)
+    with_replacement: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        whole("cohort size", self.size)
+
+    def slots(self, clients: int) -> int:
+        return self.size
+
+    def __call__(self, key: Key, population: Population) -> Draw:
+        # Inverting the distribution function costs log N a draw; a categorical draw costs N.
+        ends = jnp.cumsum(population.shares)
+        ids = jnp.searchsorted(ends, random.uniform(key, (self.size,)) * ends[-1], side="right")
+        ids = jnp.minimum(ids, population.clients - 1)
+        return Draw(ids, jnp.full(self.size, 1 / self.size), ids >= 0, jnp.float32(1))
+
+
+SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight
+
+
+class Poisson(Cohort):
+    """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
+
+    The number of places is fixed so high that a round needs more of them with probability below 1e-12.
+    """
+
+    rate: float = eqx.field(static=True)
+    weighting: str = eqx.field(default="examples", static=True)
+    padded: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        positive("rate", self.rate)
+        if self.rate > 1:
+            raise ValueError(f"rate must be a probability above 0 and at most 1, found {self.rate}")
+        known("weighting", self.weighting, WEIGHTINGS)
+
+    def slots(self, clients: int) -> int:
+        return max(1, min(clients, int(stats.binom.isf(OVERFLOW, clients, self.rate)) + 1))
+
+    def __call__(self, key: Key, population: Population) -> Draw:
+        places = self.slots(population.clients)
+        chosen = random.bernoulli(key, self.rate, (population.clients,))
+        ids = jnp.nonzero(chosen, size=places, fill_value=0)[0]
+        active = jnp.arange(places) < jnp.sum(chosen)
+        weights = jnp.where(active, _importance(self.weighting, population)[ids] / self.rate, 0)
+        return Draw(ids, weights, active, jnp.float32(self.rate))

@@ -1,0 +1,136 @@
+"""An algorithm fills the five slots; `InTurn` lets several share a round. And one step of a client, and of the server.
+
+`client_step` and `server_step` are all of federated learning; the engine only calls them many times, and a device in the
+field calls the first of them once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from hush.core.contract import (
+    Channel,
+    ClientData,
+    Cohort,
+    Info,
+    LocalRule,
+    Message,
+    ServerRule,
+    Stage,
+    State,
+    Vector,
+)
+from hush.core.keys import Key, at
+from hush.core.plain import Add, Digital
+
+BITS_PER_NUMBER = 32
+
+
+class Algorithm(eqx.Module):
+    """One way to fill the five slots."""
+
+    cohort: Cohort
+    local: LocalRule
+    uplink: tuple[Stage, ...] = ()
+    channel: Channel = Digital()
+    server: ServerRule = Add()
+
+    def __check_init__(self) -> None:
+        slots: tuple[tuple[str, Any, type], ...] = (
+            ("cohort", self.cohort, Cohort),
+            ("local", self.local, LocalRule),
+            ("channel", self.channel, Channel),
+            ("server", self.server, ServerRule),
+            *((f"uplink[{j}]", stage, Stage) for j, stage in enumerate(self.uplink)),
+        )
+        for name, piece, kind in slots:
+            if not isinstance(piece, kind):
+                raise ValueError(f"the slot {name} takes a {kind.__name__}, found {type(piece).__name__}: {piece!r}")
+        missing = set(self.server.receives) - set(self.local.sends)
+        if missing:
+            raise ValueError(
+                f"server {type(self.server).__name__} works from {sorted(missing)}, "
+                f"which local {type(self.local).__name__} does not send; it sends {list(self.local.sends)}"
+            )
+        if self.cohort.with_replacement and jax.tree.leaves(init_client(self, jnp.zeros(1))):
+            raise ValueError(
+                f"cohort {type(self.cohort).__name__} may draw a client twice in a round, but its clients carry state "
+                f"(local {type(self.local).__name__}); use a cohort without replacement"
+            )
+
+    @property
+    def phases(self) -> tuple["Algorithm", ...]:
+        """What happens in a round, in order."""
+        return (self,)
+
+
+class InTurn(eqx.Module):
+    """Several algorithms in every round, one after the other, on one server state: each with a cohort of its own."""
+
+    phases: tuple[Algorithm, ...]
+
+    def __check_init__(self) -> None:
+        if not self.phases or not all(isinstance(phase, Algorithm) for phase in self.phases):
+            raise ValueError(f"InTurn takes one or more Algorithms, found {self.phases!r}")
+
+
+def check(algorithm: Algorithm | InTurn) -> None:
+    """Refuse an algorithm in which a client needs what no server piece provides."""
+    provided = {name for phase in algorithm.phases for name in phase.server.provides}
+    for phase in algorithm.phases:
+        missing = set(phase.local.needs) - provided
+        if missing:
+            raise ValueError(
+                f"local {type(phase.local).__name__} needs {sorted(missing)} from the server, which provides "
+                f"{sorted(provided)}; a control variate, for instance, needs the server AddWithControl"
+            )
+
+
+def init_server(algorithm: Algorithm | InTurn, model: Vector) -> State:
+    """The server's state before the first round."""
+    state: State = {"round": jnp.int32(0)}
+    for phase in reversed(algorithm.phases):
+        state |= phase.server.init(model)
+    return state
+
+
+def init_client(phase: Algorithm, model: Vector) -> State:
+    """One client's state before its first round: the local rule's, and each stage's for each message."""
+    stages = {name: tuple(stage.init(model) for stage in phase.uplink) for name in phase.local.sends}
+    return {"local": phase.local.init(model), "uplink": stages}
+
+
+def broadcast(phase: Algorithm, state: State) -> dict[str, Any]:
+    """What the server tells the cohort: the vectors that the local rule needs, and the number of the round."""
+    return {"round": state["round"]} | {name: state[name] for name in phase.local.needs}
+
+
+def client_step(
+    phase: Algorithm, key: Key, told: Mapping[str, Any], state: State, data: ClientData
+) -> tuple[Message, State, Info]:
+    """One client's part of a round: what it sends, what it remembers, and info with the exact `bits` it cost."""
+    message, info = phase.local(at(key, "local"), told, state["local"], data)
+    sent: Message = {}
+    remembered = {}
+    bits = jnp.uint32(0)
+    for name, vector in message.items():
+        cost: jax.Array | int = BITS_PER_NUMBER * vector.size
+        states = []
+        for j, stage in enumerate(phase.uplink):
+            vector, stage_state, seen = stage(at(key, "uplink", name, j), vector, state["uplink"][name][j])
+            cost = seen.pop("bits", cost)
+            info |= seen if name == "update" else {f"{name}_{key_}": value for key_, value in seen.items()}
+            states.append(stage_state)
+        sent[name], remembered[name] = vector, tuple(states)
+        bits += jnp.asarray(cost, jnp.uint32)
+        info[f"{name}_norm"] = jnp.linalg.norm(vector)
+    state = {"local": phase.local.commit(told, state["local"], sent), "uplink": remembered}
+    return sent, state, info | {"bits": bits}
+
+
+def server_step(phase: Algorithm, state: State, received: Message, share: jax.Array) -> State:
+    """The server's part of a phase: the same names, moved by what was received."""
+    return state | phase.server(state, received, share)

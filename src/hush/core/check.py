@@ -1,0 +1,48 @@
+"""The checks every piece makes of its settings: what was found, what is allowed."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+def _number(name: str, value: Any, kinds: type | tuple[type, ...], word: str) -> None:
+    # A leaf may hold a traced array inside a compiled program; only plain numbers can be judged.
+    if isinstance(value, bool | str) or value is None:
+        raise ValueError(f"{name} must be {word}, found {value!r}")
+    if isinstance(value, int | float) and not isinstance(value, kinds):
+        raise ValueError(f"{name} must be {word}, found {value!r}")
+
+
+def positive(name: str, value: Any) -> None:
+    """A number above zero, and finite."""
+    _number(name, value, (int, float), "a positive number")
+    if isinstance(value, int | float) and not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be a positive number, found {value!r}")
+
+
+def at_least(name: str, value: Any, lowest: float) -> None:
+    """A number not below `lowest`, and finite."""
+    _number(name, value, (int, float), f"a number of at least {lowest}")
+    if isinstance(value, int | float) and not lowest <= value < float("inf"):
+        raise ValueError(f"{name} must be a number of at least {lowest}, found {value!r}")
+
+
+def whole(name: str, value: Any, lowest: int = 1) -> None:
+    """A whole number not below `lowest`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+        raise ValueError(f"{name} must be a whole number of at least {lowest}, found {value!r}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The list of known names, with the nearest first in words: how every unknown name is answered."""
+    names = sorted(names)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}known: {', '.join(names) if names else 'none'}"
+
+
+def known(kind: str, name: str, names: Iterable[str]) -> None:
+    """A name from a table."""
+    names = list(names)
+    if name not in names:
+        raise ValueError(f"unknown {kind} {name!r}; {nearest(str(name), names)}")

@@ -1,0 +1,176 @@
+"""The contract: five slots, each a piece written for one client, and the problem they work on.
+
+    cohort ──> local ──> uplink ──> channel ──> server
+    who        what a     what is    how          how the
+    takes      client     done to    messages     model
+    part       computes   a message  meet         moves
+
+A piece is a frozen set of settings: floats are leaves, so that a sweep over them is a `vmap`; ints and names are static.
+What must be carried is state, what is only worth looking at is info, and both are handed in and out.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.keys import Key
+
+Vector = jax.Array  # [d], a model or a message, flat
+Params = Any  # a pytree, the same model inside local training
+State = dict[str, Any]
+Message = dict[str, Vector]
+Info = dict[str, jax.Array]
+
+
+class Population(eqx.Module):
+    """Who there is: N clients, their numbers of examples, and their shares p_i = n_i / n of the objective."""
+
+    sizes: jax.Array
+    shares: jax.Array
+    clients: int = eqx.field(static=True)
+    smallest: int = eqx.field(static=True)
+    largest: int = eqx.field(static=True)
+
+    def __init__(self, sizes: np.ndarray[Any, Any]) -> None:
+        sizes = np.asarray(sizes)
+        if sizes.ndim != 1 or len(sizes) == 0:
+            raise ValueError(f"a population needs a list of client sizes, found shape {sizes.shape}")
+        if sizes.min() < 1:
+            empty = np.flatnonzero(sizes < 1)
+            raise ValueError(
+                f"every client needs at least one example, found {len(empty)} without, the first is {empty[0]}"
+            )
+        self.sizes = jnp.asarray(sizes, jnp.int32)
+        self.shares = jnp.asarray(sizes / sizes.sum(), jnp.float32)
+        self.clients, self.smallest, self.largest = len(sizes), int(sizes.min()), int(sizes.max())
+
+
+class ClientData(eqx.Module):
+    """One client's view of a problem: what its device holds and can compute."""
+
+    size: eqx.AbstractVar[jax.Array]  # how many examples
+    smallest: eqx.AbstractVar[int]  # the fewest and most that any client holds: shapes come from these
+    largest: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def unravel(self, vector: Vector) -> Params:
+        """The model as a pytree."""
+
+    @abstractmethod
+    def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
+        """Σ_r weights_r ∇ℓ(params; example rows_r)."""
+
+    @abstractmethod
+    def example_gradients(self, params: Params, rows: jax.Array) -> Params:
+        """∇ℓ(params; example rows_r), stacked over r."""
+
+
+class Problem(eqx.Module):
+    """Data, model and loss: what is to be learned, by whom."""
+
+    population: eqx.AbstractVar[Population]
+
+    @abstractmethod
+    def init(self, key: Key) -> Params:
+        """The model to start from."""
+
+    @abstractmethod
+    def client(self, index: int | jax.Array) -> ClientData:
+        """The view of one client."""
+
+    @abstractmethod
+    def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
+        """This part's share of every measure of the model; the parts add up to the measures."""
+
+
+class Draw(NamedTuple):
+    """Who takes part: active clients stand before inactive ones; `share`·weights are the population's weights."""
+
+    ids: jax.Array  # [K]
+    weights: jax.Array  # [K], need not sum to one
+    active: jax.Array  # [K]
+    share: jax.Array
+
+
+class Cohort(eqx.Module):
+    """Who takes part in a round."""
+
+    with_replacement: ClassVar[bool] = False
+    padded: ClassVar[bool] = False  # whether places may stay inactive
+
+    @abstractmethod
+    def slots(self, clients: int) -> int:
+        """How many places a round has; refuses a population it cannot draw from."""
+
+    @abstractmethod
+    def __call__(self, key: Key, population: Population) -> Draw:
+        """Draw one round's clients."""
+
+
+class LocalRule(eqx.Module):
+    """What a client computes: from the broadcast and its own data to a message of named vectors."""
+
+    needs: eqx.AbstractVar[tuple[str, ...]]  # what it must be told, by name of the server's state
+    sends: eqx.AbstractVar[tuple[str, ...]]  # what it answers
+
+    def check(self, population: Population) -> None:
+        """Refuse a population this rule cannot serve."""
+
+    def init(self, model: Vector) -> State:
+        """What a client remembers between rounds, before its first."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+        """The message of one client, and what is worth looking at."""
+
+    def commit(self, broadcast: Mapping[str, Any], state: State, sent: Message) -> State:
+        """What the client remembers, given what was really sent (the uplink may lose something)."""
+        return state
+
+
+class Stage(eqx.Module):
+    """What is done to one vector of one client's message before it is sent."""
+
+    def init(self, vector: Vector) -> State:
+        """What the client remembers for this stage and message."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
+        """The vector as it is sent on. An info named `bits` replaces the 32 bits a number that it would cost."""
+
+
+class Mixing(NamedTuple):
+    """How messages meet: received = Σ_k coefficients_k · message_k + noise · N(0, I)."""
+
+    coefficients: jax.Array  # [K]
+    noise: jax.Array | float
+
+
+class Channel(eqx.Module):
+    """How the messages of a round meet."""
+
+    @abstractmethod
+    def __call__(self, key: Key, weights: jax.Array) -> Mixing:
+        """The mixing of this round, given the weights the cohort asks for."""
+
+
+class ServerRule(eqx.Module):
+    """How the model moves."""
+
+    provides: eqx.AbstractVar[tuple[str, ...]]  # the vectors of its state that it can broadcast
+    receives: eqx.AbstractVar[tuple[str, ...]]  # the messages it works from
+
+    @abstractmethod
+    def init(self, model: Vector) -> State:
+        """The server's state before the first round; `model` is in it."""
+
+    @abstractmethod
+    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+        """The state after the round. `state["round"]` counts the rounds before this one."""

@@ -1,0 +1,32 @@
+"""The two pieces that an algorithm has unless told otherwise: a channel that changes nothing, a server that adds."""
+
+import equinox as eqx
+import jax
+
+from hush.core.contract import Channel, Message, Mixing, ServerRule, State, Vector
+from hush.core.keys import Key
+from hush.core.schedules import Rate, check_rate, rate
+
+
+class Digital(Channel):
+    """Every message arrives as it was sent: a = weights, no noise."""
+
+    def __call__(self, key: Key, weights: jax.Array) -> Mixing:
+        return Mixing(weights, 0.0)
+
+
+class Add(ServerRule):
+    """x ← x + η_g · received: paper 000, Algorithm 1, line 8."""
+
+    lr: Rate = 1.0
+    provides: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
+    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+
+    def __check_init__(self) -> None:
+        check_rate("server lr", self.lr)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model}
+
+    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+        return {"model": state["model"] + rate(self.lr, state["round"]) * received["update"]}

@@ -1,0 +1,131 @@
+"""Batches: which of a client's examples each local step looks at.
+
+A rule lays out all steps of a round at once: rows [steps, b] and weights [steps, b], where a weight of zero marks a place
+that stays empty, since clients may hold fewer examples than a batch has places. Weights of a step sum to one.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from hush.core.check import whole
+from hush.core.contract import ClientData, Population
+from hush.core.keys import Key, at
+from hush.core.shuffle import shuffled
+
+Plan = tuple[jax.Array, jax.Array]  # rows and weights, each [steps, b]
+
+
+class Batches(eqx.Module):
+    """How a client's examples are cut in batches."""
+
+    @abstractmethod
+    def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
+        """How many batches make one pass over a client's examples."""
+
+    @abstractmethod
+    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+        """The first `steps` batches of a round."""
+
+    def check(self, steps: int, population: Population) -> None:
+        """Refuse what these batches cannot serve."""
+
+
+def _masked(rows: jax.Array, valid: jax.Array) -> Plan:
+    return rows, valid / jnp.sum(valid, axis=-1, keepdims=True, dtype=jnp.float32)
+
+
+class Full(Batches):
+    """All of a client's examples in every step."""
+
+    def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
+        return 1
+
+    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+        rows = jnp.broadcast_to(jnp.arange(data.largest), (steps, data.largest))
+        return _masked(jnp.minimum(rows, data.size - 1), rows < data.size)
+
+
+class Shuffled(Batches):
+    """Passes over the client's examples, reshuffled each time; the last batch of a pass is what is left."""
+
+    size: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        whole("batch", self.size)
+
+    def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
+        return -(-size // self.size)
+
+    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+        per_epoch = self.steps_per_epoch(data.size)
+        places = jnp.arange(min(self.size, data.largest))
+
+        def batch(step: jax.Array) -> Plan:
+            positions = (step % per_epoch) * self.size + places
+            rows = shuffled(at(key, step // per_epoch), jnp.minimum(positions, data.size - 1), data.size)
+            return _masked(rows, positions < data.size)
+
+        return jax.vmap(batch)(jnp.arange(steps))
+
+
+class Subset(Batches):
+    """A subset without replacement, split into one batch a step: every example is used at most once in a round.
+
+    Paper 000, Algorithm 2: the subsampling rate of a client is exactly steps · size / n_i.
+    """
+
+    size: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        whole("batch", self.size)
+
+    def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
+        return size // self.size
+
+    def check(self, steps: int, population: Population) -> None:
+        if steps * self.size > population.smallest:
+            raise ValueError(
+                f"a subset of {steps} steps × batch {self.size} = {steps * self.size} examples is more than the "
+                f"smallest client's {population.smallest}; use fewer steps, a smaller batch, or Shuffled batches"
+            )
+
+    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+        rows = shuffled(key, jnp.arange(steps * self.size).reshape(steps, self.size), data.size)
+        return _masked(rows, jnp.ones_like(rows))
+
+
+class Replacement(Batches):
+    """Each example of each batch drawn on its own, an example may come twice."""
+
+    size: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        whole("batch", self.size)
+
+    def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
+        return -(-size // self.size)
+
+    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+        draw = lambda step: random.randint(at(key, step), (self.size,), 0, data.size)  # noqa: E731
+        rows = jax.vmap(draw)(jnp.arange(steps))
+        return _masked(rows, jnp.ones_like(rows))
+
+
+BATCHES: dict[str, type[Batches]] = {
+    "full": Full,
+    "shuffled": Shuffled,
+    "subset": Subset,
+    "replacement": Replacement,
+}
+
+
+def batches(batch: int | None, kind: str = "shuffled") -> Batches:
+    """The rule for a batch size: `None` is all of a client's data."""
+    from hush.core.check import known
+
+    known("batches", kind, BATCHES)
+    return Full() if batch is None else BATCHES[kind](batch)

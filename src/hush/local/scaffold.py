@@ -1,0 +1,47 @@
+"""SCAFFOLD: local SGD with control variates that each client and the server keep."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.keys import Key
+from hush.local.sgd import LocalSGD
+
+
+class Scaffold(LocalRule):
+    """Paper 000, eqs 7 to 9: beside the update Δx a client sends c_i⁺ − c_i = −c − Δx/(Eη).
+
+    The client then moves its own control variate by what was *sent*, so that with a lossy uplink, too, the server's c
+    stays the mean of the clients' c_i.
+    """
+
+    inner: LocalSGD
+    sends: tuple[str, ...] = eqx.field(default=("update", "control"), init=False, static=True)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.inner, LocalSGD) or "control" not in self.inner.needs or self.inner.send != "update":
+            raise ValueError(
+                "Scaffold takes a LocalSGD that sends its update and has a ControlVariate among its directions, "
+                f"found {self.inner!r}"
+            )
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.inner.needs
+
+    def check(self, population: Population) -> None:
+        self.inner.check(population)
+
+    def init(self, model: Vector) -> State:
+        return {"own": jnp.zeros_like(model)}
+
+    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+        message, info = self.inner(key, broadcast, state, data)
+        travelled = info["steps"] * self.inner.learning_rate(broadcast)
+        return message | {"control": -broadcast["control"] - message["update"] / travelled}, info
+
+    def commit(self, broadcast: Mapping[str, Any], state: State, sent: Message) -> State:
+        return {"own": state["own"] + sent["control"]}

@@ -1,0 +1,117 @@
+"""Local rules: one gradient, and local SGD for a number of steps or epochs."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+
+from hush.core.check import known, whole
+from hush.core.contract import ClientData, Info, LocalRule, Message, Params, Population, State
+from hush.core.keys import Key, at
+from hush.core.schedules import Rate, check_rate, rate
+from hush.local.batches import Batches, Full
+from hush.local.directions import Direction
+
+
+class Oracle(eqx.Module):
+    """How a batch becomes a gradient."""
+
+    @abstractmethod
+    def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
+        """The gradient a step starts from."""
+
+
+class MeanGradient(Oracle):
+    """The mean over the batch: Σ_r w_r ∇ℓ_r(x)."""
+
+    def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
+        return data.gradient(params, rows, weights)
+
+
+class Gradient(LocalRule):
+    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper 000 eq 3 (the server holds the step size)."""
+
+    batches: Batches = Full()
+    oracle: Oracle = MeanGradient()
+    needs: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
+    sends: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+
+    def check(self, population: Population) -> None:
+        self.batches.check(1, population)
+
+    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+        rows, weights = self.batches(at(key, "batch"), 1, data)
+        params = data.unravel(broadcast["model"])
+        gradient = self.oracle(at(key, "oracle", 0), params, rows[0], weights[0], data)
+        return {"update": -ravel_pytree(gradient)[0]}, {"steps": jnp.int32(1)}
+
+
+class LocalSGD(LocalRule):
+    """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper 000 eqs 4 and 5.
+
+    The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
+    `send="model"` sends y_E itself.
+    """
+
+    lr: Rate
+    steps: int | None = eqx.field(default=None, static=True)
+    epochs: int | None = eqx.field(default=None, static=True)
+    batches: Batches = Full()
+    direction: tuple[Direction, ...] = ()
+    oracle: Oracle = MeanGradient()
+    send: str = eqx.field(default="update", static=True)
+    sends: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+
+    def __check_init__(self) -> None:
+        check_rate("lr", self.lr)
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError(
+                f"local training takes either steps or epochs, found steps={self.steps}, epochs={self.epochs}"
+            )
+        whole("steps" if self.epochs is None else "epochs", self.length)
+        known("thing to send", self.send, ("update", "model"))
+        for turn in self.direction:
+            if not isinstance(turn, Direction):
+                raise ValueError(f"direction takes Directions, found {type(turn).__name__}: {turn!r}")
+
+    @property
+    def length(self) -> int:
+        """E as the user counts it, in steps or in epochs."""
+        return self.steps if self.steps is not None else self.epochs  # type: ignore[return-value]
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(("model", *(name for turn in self.direction for name in turn.needs))))
+
+    def count(self, size: int | jax.Array) -> int | jax.Array:
+        """How many steps a client with so many examples takes."""
+        return self.steps if self.steps is not None else self.length * self.batches.steps_per_epoch(size)
+
+    def learning_rate(self, broadcast: Mapping[str, Any]) -> jax.Array:
+        """η_k, the same for all steps of round k."""
+        return rate(self.lr, broadcast["round"] * self.length)
+
+    def check(self, population: Population) -> None:
+        self.batches.check(int(self.count(population.largest)), population)
+
+    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+        start, learning_rate = data.unravel(broadcast["model"]), self.learning_rate(broadcast)
+        # With clients of one size the number of steps is known to the compiler.
+        steps = self.count(data.size if data.smallest != data.largest else data.largest)
+        rows, weights = self.batches(at(key, "batch"), int(self.count(data.largest)), data)
+        contexts = [turn.begin(broadcast, state, data) for turn in self.direction]
+
+        def step(t: jax.Array, y: Params) -> Params:
+            direction = self.oracle(at(key, "oracle", t), y, rows[t], weights[t], data)
+            for j, (turn, context) in enumerate(zip(self.direction, contexts, strict=True)):
+                direction = turn(at(key, "direction", j, t), direction, y, context)
+            return jax.tree.map(lambda y, g: y - learning_rate * g, y, direction)
+
+        end = lax.fori_loop(0, steps, step, start)
+        moved = jax.tree.map(jnp.subtract, end, start) if self.send == "update" else end
+        return {"update": ravel_pytree(moved)[0]}, {"steps": jnp.asarray(steps)}

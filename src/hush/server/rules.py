@@ -1,0 +1,97 @@
+"""Server rules beyond plain addition: replace, gather, with control variate, any optax optimiser."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from hush.core.check import nearest
+from hush.core.contract import Message, ServerRule, State, Vector
+from hush.core.schedules import Rate, check_rate, rate
+
+
+class Replace(ServerRule):
+    """x ← received: the clients sent whole models."""
+
+    provides: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
+    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model}
+
+    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+        return {"model": received["update"]}
+
+
+class AddWithControl(ServerRule):
+    """x ← x + η_g·received, c ← c + (M/N)·received control: SCAFFOLD, paper 000 eq 9.
+
+    `share` is M/N with equal clients; in general what makes c the population's mean of the c_i again.
+    """
+
+    lr: Rate = 1.0
+    provides: tuple[str, ...] = eqx.field(default=("model", "control"), init=False, static=True)
+    receives: tuple[str, ...] = eqx.field(default=("update", "control"), init=False, static=True)
+
+    def __check_init__(self) -> None:
+        check_rate("server lr", self.lr)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model, "control": jnp.zeros_like(model)}
+
+    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+        return {
+            "model": state["model"] + rate(self.lr, state["round"]) * received["update"],
+            "control": state["control"] + share * received["control"],
+        }
+
+
+class Gather(ServerRule):
+    """control ← −received: keep the mean gradient of a cohort for the next phase, the model stays. Fed-DANE's first half."""
+
+    provides: tuple[str, ...] = eqx.field(default=("model", "control"), init=False, static=True)
+    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model, "control": jnp.zeros_like(model)}
+
+    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+        return {"control": -received["update"]}
+
+
+class Optimiser(ServerRule):
+    """Any optax optimiser, by its name and settings, with −received in the place of the gradient.
+
+    Reddi et al., Adaptive Federated Optimization (ICLR 2021): `adam` makes FedAdam, `yogi` FedYogi, `sgd` with momentum
+    FedAvgM. Moments are optax's, which corrects their bias; the paper's algorithms do not.
+    """
+
+    name: str = eqx.field(static=True)
+    settings: dict[str, Any]
+    provides: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
+    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+
+    def __check_init__(self) -> None:
+        if not callable(getattr(optax, self.name, None)):
+            raise ValueError(f"unknown optax optimiser {self.name!r}; {nearest(self.name, OPTIMISERS)}")
+        try:
+            self._optimiser()
+        except TypeError as error:
+            raise ValueError(f"optax.{self.name} does not take settings {self.settings}: {error}") from error
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        # Made anew from its settings each time, so that these can be swept and traced.
+        made: optax.GradientTransformation = getattr(optax, self.name)(**self.settings)
+        return made
+
+    def init(self, model: Vector) -> State:
+        return {"model": model, "optimiser": self._optimiser().init(model)}
+
+    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+        step, optimiser = self._optimiser().update(-received["update"], state["optimiser"], state["model"])
+        return {"model": optax.apply_updates(state["model"], step), "optimiser": optimiser}
+
+
+OPTIMISERS = ("adagrad", "adam", "adamw", "amsgrad", "lamb", "lion", "nadam", "rmsprop", "sgd", "yogi")

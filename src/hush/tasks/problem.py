@@ -1,0 +1,188 @@
+"""Data and model together: the problem that every task here makes.
+
+The examples are kept once, as they came (images as bytes), with a list of row numbers for each client: clients may
+hold unequal numbers of them, and may share some. A batch is gathered and turned into floats where it is used.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+
+from hush.core.contract import ClientData, Params, Population, Problem, Vector
+from hush.core.engine import unravelled
+from hush.core.keys import Key
+
+Measures = dict[str, jax.Array]
+EVALUATE_AT_ONCE = 1000
+
+
+class Recipe:
+    """How a problem was made, so that a settings file can make it again; nothing for one of the user's own.
+
+    All recipes are equal: what a problem is called must not make a compiled program unfit for it.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Examples(eqx.Module):
+    """A table of inputs and targets; inputs become `x · scale + shift`."""
+
+    x: jax.Array
+    y: jax.Array
+    scale: jax.Array
+    shift: jax.Array
+
+    def __getitem__(self, rows: Any) -> tuple[jax.Array, jax.Array]:
+        return self._floats(self.x[rows]), self.y[rows]
+
+    def _floats(self, x: jax.Array) -> jax.Array:
+        return x.astype(self.scale.dtype) * self.scale + self.shift
+
+    def slice(self, start: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
+        """So many neighbouring rows."""
+        cut = lambda array: lax.dynamic_slice_in_dim(array, start, length)  # noqa: E731
+        return self._floats(cut(self.x)), cut(self.y)
+
+
+class Supervised(Problem):
+    """f(x) = Σ_i p_i f_i(x), f_i the mean loss over client i's examples: paper 000, section I."""
+
+    train: Examples
+    test: Examples | None
+    index: jax.Array  # rows of `train`, client after client
+    offsets: jax.Array  # where each client begins in `index`
+    importance: jax.Array  # [rows of train], how much of f each example is
+    population: Population
+    model: Any  # .init(key) -> params, .apply(params, inputs [b, …]) -> outputs [b, …]
+    measures: Callable[[jax.Array, jax.Array], Measures] = eqx.field(static=True)  # one (output, target) -> loss, …
+    recipe: Recipe = eqx.field(static=True, default=Recipe())
+
+    def init(self, key: Key) -> Params:
+        return self.model.init(key)
+
+    def client(self, index: int | jax.Array) -> "Holding":
+        return Holding(self, jnp.asarray(index))
+
+    def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
+        """Σ_r w_r ℓ(params; x_r, y_r)."""
+        return weights @ jax.vmap(self.measures)(self.model.apply(params, inputs), targets)["loss"]
+
+    def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> Measures:
+        train = self._weighted(params, self.train, self.importance, part, parts)
+        found = {"train_loss": train["loss"]}
+        if self.test is not None:
+            rows = self.test.y.shape[0]
+            test = self._weighted(params, self.test, jnp.full(rows, 1 / rows), part, parts)
+            found |= {"test_loss" if name == "loss" else name: value for name, value in test.items()}
+        return found
+
+    def _weighted(self, params: Params, table: Examples, weights: jax.Array, part: Any, parts: int) -> Measures:
+        """Σ_r w_r · measures_r over the chunks part, part + parts, … of a table."""
+        rows = table.y.shape[0]
+        length = min(EVALUATE_AT_ONCE, rows)
+        chunks = -(-rows // length)
+
+        def chunk(turn: jax.Array) -> Measures:
+            number = turn * parts + part
+            start = jnp.minimum(number * length, rows - length)  # the last chunk reaches back; what was seen counts no more
+            fresh = (start + jnp.arange(length) >= number * length) & (number < chunks)
+            inputs, targets = table.slice(start, length)
+            each = jax.vmap(self.measures)(self.model.apply(params, inputs), targets)
+            return {
+                name: jnp.where(fresh, lax.dynamic_slice_in_dim(weights, start, length), 0) @ value
+                for name, value in each.items()
+            }
+
+        def add(turn: jax.Array, total: Measures) -> Measures:
+            return jax.tree.map(jnp.add, total, chunk(turn))
+
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, 0))
+        return lax.fori_loop(0, -(-chunks // parts), add, zeros)
+
+
+class Holding(ClientData):
+    """What one client of a supervised problem holds."""
+
+    problem: Supervised
+    index: jax.Array
+
+    @property
+    def size(self) -> jax.Array:  # type: ignore[override]
+        return self.problem.population.sizes[self.index]
+
+    @property
+    def smallest(self) -> int:  # type: ignore[override]
+        return self.problem.population.smallest
+
+    @property
+    def largest(self) -> int:  # type: ignore[override]
+        return self.problem.population.largest
+
+    def unravel(self, vector: Vector) -> Params:
+        return unravelled(self.problem, vector)
+
+    def examples(self, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The client's own examples, numbered from 0."""
+        return self.problem.train[self.problem.index[self.problem.offsets[self.index] + rows]]
+
+    def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
+        return jax.grad(self.problem.loss)(params, *self.examples(rows), weights)
+
+    def example_gradients(self, params: Params, rows: jax.Array) -> Params:
+        def one(inputs: jax.Array, target: jax.Array) -> Params:
+            return jax.grad(self.problem.loss)(params, inputs[None], target[None], jnp.ones(1))
+
+        return jax.vmap(one)(*self.examples(rows))
+
+
+def supervised(
+    train: tuple[Any, Any],
+    parts: Sequence[np.ndarray[Any, Any]],
+    model: Any,
+    measures: Callable[[jax.Array, jax.Array], Measures],
+    test: tuple[Any, Any] | None = None,
+    scale: Any = 1.0,
+    shift: Any = 0.0,
+    recipe: Recipe | None = None,
+) -> Supervised:
+    """A problem from arrays, each client's row numbers, a model and its measures."""
+    sizes = np.array([len(part) for part in parts])
+    population = Population(sizes)
+    index = np.concatenate([np.asarray(part) for part in parts]).astype(np.int32)
+    counts = np.bincount(index, minlength=len(train[1]))
+
+    def table(pair: tuple[Any, Any]) -> Examples:
+        return Examples(
+            jnp.asarray(pair[0]), jnp.asarray(pair[1]), jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32)
+        )
+
+    return Supervised(
+        train=table(train),
+        test=None if test is None else table(test),
+        index=jnp.asarray(index),
+        offsets=jnp.asarray(np.concatenate([[0], np.cumsum(sizes)[:-1]]), jnp.int32),
+        importance=jnp.asarray(counts / counts.sum(), jnp.float32),
+        population=population,
+        model=model,
+        measures=measures,
+        recipe=recipe or Recipe(),
+    )
+
+
+def dimension(problem: Problem) -> int:
+    """d, the number of parameters."""
+    return int(jax.eval_shape(lambda key: ravel_pytree(problem.init(key))[0], jax.random.key(0)).size)

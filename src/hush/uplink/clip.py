@@ -1,0 +1,21 @@
+"""Clipping: a bound on the norm of what one client sends."""
+
+import jax.numpy as jnp
+
+from hush.core.check import positive
+from hush.core.contract import Info, Stage, State, Vector
+from hush.core.keys import Key
+
+
+class Clip(Stage):
+    """v · min(1, c/‖v‖): paper 002, section 2. Info tells how often it bites."""
+
+    bound: float
+
+    def __check_init__(self) -> None:
+        positive("bound", self.bound)
+
+    def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
+        norm = jnp.linalg.norm(vector)
+        # max(norm, c) in the denominator is the same factor, and a zero vector stays one.
+        return vector * (self.bound / jnp.maximum(norm, self.bound)), state, {"clipped": norm > self.bound}
