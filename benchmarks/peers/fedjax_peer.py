@@ -1,7 +1,7 @@
-"""fedjax 0.0.17: its federated averaging with the `jit` backend of `for_each_client`, Haiku models, in-memory data.
+"""fedjax 0.0.17: federated averaging, the `jit` backend of `for_each_client`, Haiku models, data in memory.
 
-W1 and W3 run `fedjax.algorithms.fed_avg` as it is. It has no clipping, so W2 runs the same client training through the same
-`for_each_client` and puts fedjax's own `tree_clip_by_global_norm` between client and mean.
+W1 and W3 run `fedjax.algorithms.fed_avg` as it is. It has no clipping, so W2 runs the same client training
+through the same `for_each_client` and puts fedjax's own `tree_clip_by_global_norm` between client and mean.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import warnings
 
 import measure
 import numpy as np
+
 import workloads
 
 # fedjax's last release uses `jax.tree_map`, which the JAX it runs on already announces to remove.
@@ -101,7 +102,10 @@ class Fedjax:
         self.workload = workload
         images = workloads.scale(data.train_images)
         self.population = fedjax.InMemoryFederatedData(
-            {client: {"x": images[client], "y": data.train_labels[client]} for client in range(workload.clients)}
+            {
+                client: {"x": images[client], "y": data.train_labels[client]}
+                for client in range(workload.clients)
+            }
         )
         self.model = make_model(workload)
         self.parameters = initial_parameters(workload, self.model)

@@ -2,14 +2,14 @@
 
 A contender is a class built from a workload and its NumPy data, with
 
-- ``train(rounds, finished)``: trains, and calls ``finished(rounds_done)`` after a round; True means stop now. The first
-  call comes only once the first round's result exists; ``train`` returns only once the last one does. In between,
-  a contender with asynchronous dispatch need not wait, as its own users would not.
+- ``train(rounds, finished)``: trains, and calls ``finished(rounds_done)`` after a round; True means stop now.
+  The first call comes only once the first round's result exists; ``train`` returns only once the last one
+  does. In between, a contender with asynchronous dispatch need not wait, as its own users would not.
 - ``logits(images)``: the trained model's outputs for float32 images [n, 784].
 - ``notes``: what a reader of the table must know.
 
-The clock starts with the NumPy arrays in memory and the library imported, so the first round includes converting the
-data, building the model, and compiling.
+The clock starts with the NumPy arrays in memory and the library imported, so the first round includes
+converting the data, building the model, and compiling.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import workloads  # noqa: E402  (the line above makes it importable from every environment)
+import workloads
 
 Finished = Callable[[int], bool]
 
@@ -93,9 +93,10 @@ def measure(name: str, workload: workloads.Workload, build: Build, seconds_limit
 
 
 def best_of(variants: Mapping[str, Mapping[str, str]], arguments: argparse.Namespace) -> dict:
-    """Runs this script once per variant of the environment, each in a process of its own, and takes the fastest.
+    """Runs this script once per variant of the environment, each in its own process, and takes the fastest.
 
-    Thread counts are read when a library starts, and which count is best depends on the workload: a peer gets the better.
+    Thread counts are read when a library starts, and which count is best depends on the workload: a peer gets
+    the better.
     """
     command = [sys.executable, sys.argv[0], arguments.workload, "--json", "--in-this-process"]
     if arguments.seconds_limit is not None:
@@ -123,13 +124,17 @@ def main(
     supported: tuple[str, ...] = tuple(workloads.WORKLOADS),
     variants: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
-    """The command line of a contender. ``variants`` are environment settings of which the fastest is reported."""
+    """The command line of a contender; of ``variants`` (environment settings) the fastest is reported."""
     variants = variants or {"default": {}}
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("workload", choices=supported, help="which workload to run")
-    parser.add_argument("--seconds-limit", type=float, help="stop after about this many seconds of steady rounds")
+    parser.add_argument(
+        "--seconds-limit", type=float, help="stop after about this many seconds of steady rounds"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON line instead of readable lines")
-    parser.add_argument("--variant", choices=tuple(variants), help="run only this variant instead of the best of all")
+    parser.add_argument(
+        "--variant", choices=tuple(variants), help="run only this variant instead of the best of all"
+    )
     # Set by `best_of` once the environment of a variant is in place.
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

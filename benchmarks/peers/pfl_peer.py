@@ -1,8 +1,9 @@
 """pfl 0.6.0: `FederatedAveraging` on `SimulatedBackend` with a `PyTorchModel`, one worker in this process.
 
-Set up the way pfl's own benchmarks are: users as in-memory tensors, `WeightByUser`, a central SGD of rate one, and
-clipping through the privacy mechanism that only clips. pfl never shuffles a user's data by itself, so the user data set
-is drawn in a new order each time the user takes part (the whole pass for W2, just the examples needed for W1 and W3).
+Set up the way pfl's own benchmarks are: users as in-memory tensors, `WeightByUser`, a central SGD of rate
+one, and clipping through the privacy mechanism that only clips. pfl never shuffles a user's data by itself,
+so the user data set is drawn in a new order each time the user takes part (the whole pass for W2, just the
+examples needed for W1 and W3).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import measure
 import numpy as np
 import torch
 import torch_models
-import workloads
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightByUser
 from pfl.algorithm.base import NNAlgorithmParams
@@ -27,6 +27,8 @@ from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
 from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism, NormClippingOnly
 
+import workloads
+
 
 class Classifier(torch.nn.Module):
     """The module with the two methods that pfl asks for."""
@@ -39,7 +41,8 @@ class Classifier(torch.nn.Module):
         return torch.nn.functional.cross_entropy(self.module(images), labels)
 
     def metrics(self, images, labels):
-        # pfl always evaluates every user of its first round. Evaluation is nobody's timed work here, so it gets nothing.
+        # pfl always evaluates every user of its first round. Evaluation is nobody's timed work here, so it
+        # gets nothing.
         return {}
 
 
@@ -69,7 +72,7 @@ class Pfl:
             self.notes += f"; {self._passes()} passes in one order, the last batch of each smaller"
 
     def _passes(self) -> int | None:
-        """How many passes replace the steps where a user's data is too small for them: pfl's steps end with the data."""
+        """Passes to make instead of steps where a user has too little data: pfl's steps end with the data."""
         workload = self.workload
         if workload.examples_per_update <= workload.examples_per_client:
             return None

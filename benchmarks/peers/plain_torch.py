@@ -1,7 +1,7 @@
 """A plain PyTorch loop: one process, one client after another, autograd and in-place steps.
 
-What a careful researcher writes without any federated library. All data is converted to float tensors once, batches are
-gathered by index, and the update is one fused in-place operation over the parameters.
+What a careful researcher writes without any federated library. All data is converted to float tensors once,
+batches are gathered by index, and the update is one fused in-place operation over the parameters.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import measure
 import numpy as np
 import torch
 import torch_models
+
 import workloads
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import measure  # noqa: F401  (makes `workloads` importable)
 import torch
-import workloads
 from torch import nn
+
+import workloads
 
 # Which count is faster depends on the size of the model; the fastest is reported, and says so.
 THREAD_VARIANTS = {"1 thread": {"OMP_NUM_THREADS": "1"}, "2 threads": {"OMP_NUM_THREADS": "2"}}

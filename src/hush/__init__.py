@@ -1,5 +1,90 @@
-"""hush: federated learning where devices keep their data, say little, and stay private."""
+"""hush: federated learning where devices keep their data, say little, and stay private.
 
-from hush.core.mesh import one_device_per_core
+    problem = hush.tasks.mnist(clients=100, classes_per_client=2, model="softmax")
+    algorithm = hush.fedavg(clients=10, steps=10, lr=0.1, batch=12)
+    result = hush.run(algorithm, problem, rounds=100, seed=0, repetitions=5, evaluate_every=10)
+    result.plot("accuracy")
 
-one_device_per_core()
+Names are loaded when they are first used, so that the command line answers before JAX has started.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hush.version import __version__
+
+if TYPE_CHECKING:
+    from hush import algorithms, channel, cohort, local, server, tasks, uplink
+    from hush.algorithms import distributed_sgd, fedadam, fedavg, feddane, fedprox, scaffold
+    from hush.core import schedules
+    from hush.core.algorithm import (
+        Algorithm,
+        InTurn,
+        broadcast,
+        client_step,
+        init_client,
+        init_server,
+        server_step,
+    )
+    from hush.report.result import Result
+    from hush.report.run import Diverged, Interrupted, WriteFailed, run
+
+_HOMES = {
+    "hush.algorithms": ("distributed_sgd", "fedadam", "fedavg", "feddane", "fedprox", "scaffold"),
+    "hush.core.algorithm": (
+        "Algorithm",
+        "InTurn",
+        "broadcast",
+        "client_step",
+        "init_client",
+        "init_server",
+        "server_step",
+    ),
+    "hush.report.result": ("Result",),
+    "hush.report.run": ("Diverged", "Interrupted", "WriteFailed", "run"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {name: f"hush.{name}" for name in ("algorithms", "channel", "cohort", "local", "server", "tasks", "uplink")}
+_MODULES["schedules"] = "hush.core.schedules"
+
+__all__ = [
+    "Algorithm",
+    "Diverged",
+    "InTurn",
+    "Interrupted",
+    "Result",
+    "WriteFailed",
+    "__version__",
+    "algorithms",
+    "broadcast",
+    "channel",
+    "client_step",
+    "cohort",
+    "distributed_sgd",
+    "fedadam",
+    "fedavg",
+    "feddane",
+    "fedprox",
+    "init_client",
+    "init_server",
+    "local",
+    "run",
+    "scaffold",
+    "schedules",
+    "server",
+    "server_step",
+    "tasks",
+    "uplink",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    raise AttributeError(f"module 'hush' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

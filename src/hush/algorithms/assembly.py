@@ -30,4 +30,4 @@ def training(
 
 def as_rate(lr: Rate) -> Rate:
     """A step size of 1 is one of 1.0: whole numbers would be no settings to sweep over."""
-    return float(lr) if isinstance(lr, int) and not isinstance(lr, bool) else lr
+    return lr if callable(lr) or isinstance(lr, bool) else float(lr)

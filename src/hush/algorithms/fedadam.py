@@ -21,7 +21,7 @@ def fedadam(
     sampling: str = "shuffled",
     weighting: str = "examples",
 ) -> Algorithm:
-    """FedAvg whose mean update drives Adam at the server (bias-corrected, as optax has it). Other settings as in fedavg."""
+    """FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg."""
     server = Optimiser("adam", {"learning_rate": float(server_lr), "b1": float(b1), "b2": float(b2), "eps": float(eps)})
     local = training(steps, epochs, lr, batch, sampling, weight_decay)
     return Algorithm(participants(clients, weighting), local, server=server)

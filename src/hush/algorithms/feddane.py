@@ -24,10 +24,8 @@ def feddane(
     sampling: str = "shuffled",
     weighting: str = "examples",
 ) -> InTurn:
-    """FedAvg with local gradients corrected by the cohort's; two exchanges in each round. Other settings as in fedavg."""
+    """FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg."""
     cohort = participants(clients, weighting)
-    local = training(
-        steps, epochs, lr, batch, sampling, weight_decay, GradientCorrection(), Proximal(float(mu))
-    )
+    local = training(steps, epochs, lr, batch, sampling, weight_decay, GradientCorrection(), Proximal(float(mu)))
     gather = Algorithm(cohort, Gradient(), server=Gather())
     return InTurn((gather, Algorithm(cohort, local, server=Add(as_rate(server_lr)))))

@@ -20,6 +20,6 @@ def fedprox(
     sampling: str = "shuffled",
     weighting: str = "examples",
 ) -> Algorithm:
-    """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. Other settings as in fedavg."""
+    """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg."""
     local = training(steps, epochs, lr, batch, sampling, weight_decay, Proximal(float(mu)))
     return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr)))

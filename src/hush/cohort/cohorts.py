@@ -1,8 +1,8 @@
 """Cohorts: everyone, uniform, Poisson, by weight, and schemes I and II of paper 004.
 
 The cohort decides who takes part and with which weight the server asks for each message. With p_i = n_i / n a client's
-share of all examples, the aim is always Σ_i p_i · message_i over the whole population; `weighting="equal"` puts 1/N in the place
-of p_i, as papers 000 and 002 do. With equal clients the two are the same.
+share of all examples, the aim is always Σ_i p_i · message_i over the whole population; `weighting="equal"` puts 1/N in
+the place of p_i, as papers 000 and 002 do. With equal clients the two are the same.
 """
 
 from typing import ClassVar

@@ -1,7 +1,7 @@
 """An algorithm fills the five slots; `InTurn` lets several share a round. And one step of a client, and of the server.
 
-`client_step` and `server_step` are all of federated learning; the engine only calls them many times, and a device in the
-field calls the first of them once.
+`client_step` and `server_step` are all of federated learning; the engine only calls them many times, and a device in
+the field calls the first of them once.
 """
 
 from collections.abc import Mapping

@@ -5,8 +5,8 @@
     takes      client     done to    messages     model
     part       computes   a message  meet         moves
 
-A piece is a frozen set of settings: floats are leaves, so that a sweep over them is a `vmap`; ints and names are static.
-What must be carried is state, what is only worth looking at is info, and both are handed in and out.
+A piece is a frozen set of settings: floats are leaves, so that a sweep over them is a `vmap`; ints and names are
+static. What must be carried is state, what is only worth looking at is info, and both are handed in and out.
 """
 
 from abc import abstractmethod
@@ -53,9 +53,15 @@ class Population(eqx.Module):
 class ClientData(eqx.Module):
     """One client's view of a problem: what its device holds and can compute."""
 
-    size: eqx.AbstractVar[jax.Array]  # how many examples
-    smallest: eqx.AbstractVar[int]  # the fewest and most that any client holds: shapes come from these
-    largest: eqx.AbstractVar[int]
+    @property
+    @abstractmethod
+    def size(self) -> jax.Array:
+        """How many examples it holds."""
+
+    @property
+    @abstractmethod
+    def extent(self) -> tuple[int, int]:
+        """The fewest and the most examples that any client holds: shapes come from these."""
 
     @abstractmethod
     def unravel(self, vector: Vector) -> Params:
@@ -82,6 +88,10 @@ class Problem(eqx.Module):
     @abstractmethod
     def client(self, index: int | jax.Array) -> ClientData:
         """The view of one client."""
+
+    def present(self, params: Params) -> Any:
+        """The model as a user would like to hold it."""
+        return params
 
     @abstractmethod
     def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
@@ -115,8 +125,15 @@ class Cohort(eqx.Module):
 class LocalRule(eqx.Module):
     """What a client computes: from the broadcast and its own data to a message of named vectors."""
 
-    needs: eqx.AbstractVar[tuple[str, ...]]  # what it must be told, by name of the server's state
-    sends: eqx.AbstractVar[tuple[str, ...]]  # what it answers
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """What it must be told, by name of the server's state."""
+
+    @property
+    @abstractmethod
+    def sends(self) -> tuple[str, ...]:
+        """What it answers, by name."""
 
     def check(self, population: Population) -> None:
         """Refuse a population this rule cannot serve."""
@@ -164,8 +181,15 @@ class Channel(eqx.Module):
 class ServerRule(eqx.Module):
     """How the model moves."""
 
-    provides: eqx.AbstractVar[tuple[str, ...]]  # the vectors of its state that it can broadcast
-    receives: eqx.AbstractVar[tuple[str, ...]]  # the messages it works from
+    @property
+    @abstractmethod
+    def provides(self) -> tuple[str, ...]:
+        """The vectors of its state that can be broadcast, by name."""
+
+    @property
+    @abstractmethod
+    def receives(self) -> tuple[str, ...]:
+        """The messages it works from, by name."""
 
     @abstractmethod
     def init(self, model: Vector) -> State:

@@ -1,8 +1,8 @@
 """The engine: one loop over rounds, compiled once, for any algorithm, cohort, number of devices and repetitions.
 
 A *lane* is one independent run: a repetition, or a point of a sweep. Within a round the cohort is cut over the devices
-of the mesh; each device goes through its clients `clients_at_once` at a time and keeps a running sum of what they send, so
-memory is bounded by that number and not by the cohort. Neither number changes a result, beyond rounding.
+of the mesh; each device goes through its clients `clients_at_once` at a time and keeps a running sum of what they send,
+so memory is bounded by that number and not by the cohort. Neither number changes a result, beyond rounding.
 """
 
 from collections.abc import Callable
@@ -162,13 +162,15 @@ def over_lanes(function: Callable[..., Any], lanes_at_once: int) -> Callable[...
             return jax.tree.map(lambda leaf: leaf[None], only)
         if lanes <= lanes_at_once:
             return jax.vmap(function)(*arguments)
-        return lax.map(lambda each: function(*each), arguments, batch_size=None if lanes_at_once == 1 else lanes_at_once)
+        return lax.map(
+            lambda each: function(*each), arguments, batch_size=None if lanes_at_once == 1 else lanes_at_once
+        )
 
     return mapped
 
 
 def on_mesh(function: Callable[..., Any], layout: Layout, fixed: Any, lanes: Any, shared: Any = ()) -> Any:
-    """Run `function(fixed, lanes, shared)` on every device of the mesh; lanes are cut along their axis, the rest is whole."""
+    """Run `function(fixed, lanes, shared)` on every device; lanes are cut along their axis, the rest is whole."""
     return jax.shard_map(
         function, mesh=layout.mesh, in_specs=(P(), P(LANES), P()), out_specs=P(LANES), check_vma=False
     )(fixed, lanes, shared)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hush.core.check import nearest, whole
 from hush.core.keys import Key, at, root
@@ -38,7 +39,7 @@ def numbered(repetitions: int | Sequence[int]) -> list[int]:
 def lay_out(repetitions: int | Sequence[int], sweep: Mapping[str, Sequence[float]] | None) -> list[Lane]:
     """Every point of the sweep's grid with every repetition."""
     for path, values in (sweep or {}).items():
-        if isinstance(values, str) or not isinstance(values, Sequence) or len(values) == 0:
+        if not isinstance(values, list | tuple | np.ndarray) or len(values) == 0:
             raise ValueError(f"a sweep over {path} takes a list of one or more numbers, found {values!r}")
     grid = itertools.product(*((float(value) for value in values) for values in (sweep or {}).values()))
     return [
@@ -78,5 +79,5 @@ def with_lanes(algorithm: Any, lanes: Sequence[Lane]) -> Any:
 
 
 def keys(seed: int, lanes: Sequence[Lane]) -> Key:
-    """A key [lanes]. Points of a sweep share the draws of their repetition, so that they differ by the setting alone."""
+    """A key [lanes]. Points of a sweep share their repetition's draws, so that they differ by the setting alone."""
     return jnp.stack([at(root(seed), "repetition", lane.repetition) for lane in lanes])

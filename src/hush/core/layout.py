@@ -53,6 +53,6 @@ def _clients_that_fit(algorithm: Algorithm | InTurn, problem: Problem) -> int:
     needed = 1
     for phase in algorithm.phases:
         compiled = jax.jit(lambda model, phase=phase: one(phase, model)).lower(model).compile()
-        analysis = compiled.memory_analysis()
-        needed = max(needed, analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
+        if (analysis := compiled.memory_analysis()) is not None:
+            needed = max(needed, analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
     return max(1, int(MEMORY_SHARE * free / needed))

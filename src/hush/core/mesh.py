@@ -1,8 +1,8 @@
 """Which devices the work is spread over: every core of a CPU is one, and so is every GPU.
 
 XLA gives a CPU one device and many threads; for the small matrix products of a client that is slower than one
-single-threaded device per core with a part of the cohort on each. The choice must be made before JAX starts, and is never
-made over a user's own.
+single-threaded device per core with a part of the cohort on each. The choice must be made before JAX starts, and is
+never made over a user's own.
 """
 
 import os
@@ -24,7 +24,9 @@ def one_device_per_core() -> None:
     chosen = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags
     if chosen or jax.config.jax_num_cpu_devices != -1:
         return
-    cores = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_CPU_DEVICES)
+    cores = min(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_CPU_DEVICES
+    )
     try:
         jax.config.update("jax_num_cpu_devices", cores)
     except RuntimeError:  # JAX has started: its devices stay as they are

@@ -1,6 +1,5 @@
 """The two pieces that an algorithm has unless told otherwise: a channel that changes nothing, a server that adds."""
 
-import equinox as eqx
 import jax
 
 from hush.core.contract import Channel, Message, Mixing, ServerRule, State, Vector
@@ -19,8 +18,8 @@ class Add(ServerRule):
     """x ← x + η_g · received: paper 000, Algorithm 1, line 8."""
 
     lr: Rate = 1.0
-    provides: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
-    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+    provides = ("model",)
+    receives = ("update",)
 
     def __check_init__(self) -> None:
         check_rate("server lr", self.lr)

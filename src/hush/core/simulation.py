@@ -29,7 +29,7 @@ class Ledger:
         self._rounds = 0
 
     def add(self, logs: tuple[engine.Log, ...], rounds: int, downlink: Sequence[int]) -> None:
-        """Count the first `rounds` rounds of these logs, one for each phase; `downlink` is the bits each client is told."""
+        """Count the first `rounds` rounds of these logs, one a phase; `downlink` is the bits each client is told."""
         for log, told in zip(logs, downlink, strict=True):
             active = np.asarray(log.active)[:, :rounds]
             self.uplink_bits += np.asarray(log.bits)[:, :rounds].astype(np.int64).sum((1, 2))

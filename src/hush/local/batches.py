@@ -1,6 +1,6 @@
 """Batches: which of a client's examples each local step looks at.
 
-A rule lays out all steps of a round at once: rows [steps, b] and weights [steps, b], where a weight of zero marks a place
+A rule lays out all steps of a round at once: rows [steps, b] and weights [steps, b]. A weight of zero marks a place
 that stays empty, since clients may hold fewer examples than a batch has places. Weights of a step sum to one.
 """
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import whole
+from hush.core.check import known, whole
 from hush.core.contract import ClientData, Population
 from hush.core.keys import Key, at
 from hush.core.shuffle import shuffled
@@ -38,6 +38,12 @@ def _masked(rows: jax.Array, valid: jax.Array) -> Plan:
     return rows, valid / jnp.sum(valid, axis=-1, keepdims=True, dtype=jnp.float32)
 
 
+def everything(data: ClientData) -> Plan:
+    """All of a client's examples, rows and weights [n]."""
+    rows = jnp.arange(data.extent[1])
+    return _masked(jnp.minimum(rows, data.size - 1), rows < data.size)
+
+
 class Full(Batches):
     """All of a client's examples in every step."""
 
@@ -45,8 +51,8 @@ class Full(Batches):
         return 1
 
     def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
-        rows = jnp.broadcast_to(jnp.arange(data.largest), (steps, data.largest))
-        return _masked(jnp.minimum(rows, data.size - 1), rows < data.size)
+        rows, weights = everything(data)
+        return jnp.broadcast_to(rows, (steps, *rows.shape)), jnp.broadcast_to(weights, (steps, *rows.shape))
 
 
 class Shuffled(Batches):
@@ -62,7 +68,7 @@ class Shuffled(Batches):
 
     def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
         per_epoch = self.steps_per_epoch(data.size)
-        places = jnp.arange(min(self.size, data.largest))
+        places = jnp.arange(min(self.size, data.extent[1]))
 
         def batch(step: jax.Array) -> Plan:
             positions = (step % per_epoch) * self.size + places
@@ -110,8 +116,10 @@ class Replacement(Batches):
         return -(-size // self.size)
 
     def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
-        draw = lambda step: random.randint(at(key, step), (self.size,), 0, data.size)  # noqa: E731
-        rows = jax.vmap(draw)(jnp.arange(steps))
+        def batch(step: jax.Array) -> jax.Array:
+            return random.randint(at(key, step), (self.size,), 0, data.size)
+
+        rows = jax.vmap(batch)(jnp.arange(steps))
         return _masked(rows, jnp.ones_like(rows))
 
 
@@ -125,7 +133,5 @@ BATCHES: dict[str, type[Batches]] = {
 
 def batches(batch: int | None, kind: str = "shuffled") -> Batches:
     """The rule for a batch size: `None` is all of a client's data."""
-    from hush.core.check import known
-
     known("batches", kind, BATCHES)
     return Full() if batch is None else BATCHES[kind](batch)

@@ -14,12 +14,16 @@ import jax.numpy as jnp
 from hush.core.check import at_least
 from hush.core.contract import ClientData, Params, State
 from hush.core.keys import Key
+from hush.local.batches import everything
 
 
 class Direction(eqx.Module):
     """One link of the chain."""
 
-    needs: eqx.AbstractVar[tuple[str, ...]]
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """What it must be told by the server, by name."""
 
     @abstractmethod
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Any:
@@ -34,7 +38,7 @@ class WeightDecay(Direction):
     """g + w·x: the gradient of ½w‖x‖² added."""
 
     amount: float
-    needs: tuple[str, ...] = eqx.field(default=(), init=False, static=True)
+    needs = ()
 
     def __check_init__(self) -> None:
         at_least("weight decay", self.amount, 0)
@@ -50,7 +54,7 @@ class Proximal(Direction):
     """g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖²."""
 
     mu: float
-    needs: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
+    needs = ("model",)
 
     def __check_init__(self) -> None:
         at_least("mu", self.mu, 0)
@@ -65,7 +69,7 @@ class Proximal(Direction):
 class ControlVariate(Direction):
     """g − c_i + c: SCAFFOLD, paper 000 eq 7. The client's own control variate is in its state, as `own`."""
 
-    needs: tuple[str, ...] = eqx.field(default=("control",), init=False, static=True)
+    needs = ("control",)
 
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Any:
         return data.unravel(broadcast["control"] - state["own"])
@@ -75,9 +79,9 @@ class ControlVariate(Direction):
 
 
 class GradientCorrection(Direction):
-    """g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as gathered from a cohort, `control`."""
+    """g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`."""
 
-    needs: tuple[str, ...] = eqx.field(default=("model", "control"), init=False, static=True)
+    needs = ("model", "control")
 
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Any:
         own = full_gradient(data, data.unravel(broadcast["model"]))
@@ -89,10 +93,8 @@ class GradientCorrection(Direction):
 
 def full_gradient(data: ClientData, params: Params) -> Params:
     """∇f_i: the mean over all of a client's examples."""
-    from hush.local.batches import Full
-
-    rows, weights = Full()(None, 1, data)  # type: ignore[arg-type]  (nothing is drawn)
-    return data.gradient(params, rows[0], weights[0])
+    rows, weights = everything(data)
+    return data.gradient(params, rows, weights)
 
 
 DIRECTIONS: dict[str, type[Direction]] = {

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
@@ -19,7 +18,7 @@ class Scaffold(LocalRule):
     """
 
     inner: LocalSGD
-    sends: tuple[str, ...] = eqx.field(default=("update", "control"), init=False, static=True)
+    sends = ("update", "control")
 
     def __check_init__(self) -> None:
         if not isinstance(self.inner, LocalSGD) or "control" not in self.inner.needs or self.inner.send != "update":
@@ -29,7 +28,7 @@ class Scaffold(LocalRule):
             )
 
     @property
-    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+    def needs(self) -> tuple[str, ...]:
         return self.inner.needs
 
     def check(self, population: Population) -> None:

@@ -38,8 +38,8 @@ class Gradient(LocalRule):
 
     batches: Batches = Full()
     oracle: Oracle = MeanGradient()
-    needs: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
-    sends: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+    needs = ("model",)
+    sends = ("update",)
 
     def check(self, population: Population) -> None:
         self.batches.check(1, population)
@@ -65,7 +65,7 @@ class LocalSGD(LocalRule):
     direction: tuple[Direction, ...] = ()
     oracle: Oracle = MeanGradient()
     send: str = eqx.field(default="update", static=True)
-    sends: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+    sends = ("update",)
 
     def __check_init__(self) -> None:
         check_rate("lr", self.lr)
@@ -85,7 +85,7 @@ class LocalSGD(LocalRule):
         return self.steps if self.steps is not None else self.epochs  # type: ignore[return-value]
 
     @property
-    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+    def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("model", *(name for turn in self.direction for name in turn.needs))))
 
     def count(self, size: int | jax.Array) -> int | jax.Array:
@@ -102,8 +102,9 @@ class LocalSGD(LocalRule):
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
         start, learning_rate = data.unravel(broadcast["model"]), self.learning_rate(broadcast)
         # With clients of one size the number of steps is known to the compiler.
-        steps = self.count(data.size if data.smallest != data.largest else data.largest)
-        rows, weights = self.batches(at(key, "batch"), int(self.count(data.largest)), data)
+        smallest, largest = data.extent
+        steps = self.count(data.size if smallest < largest else largest)
+        rows, weights = self.batches(at(key, "batch"), int(self.count(largest)), data)
         contexts = [turn.begin(broadcast, state, data) for turn in self.direction]
 
         def step(t: jax.Array, y: Params) -> Params:

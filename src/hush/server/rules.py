@@ -15,8 +15,8 @@ from hush.core.schedules import Rate, check_rate, rate
 class Replace(ServerRule):
     """x ← received: the clients sent whole models."""
 
-    provides: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
-    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+    provides = ("model",)
+    receives = ("update",)
 
     def init(self, model: Vector) -> State:
         return {"model": model}
@@ -32,8 +32,8 @@ class AddWithControl(ServerRule):
     """
 
     lr: Rate = 1.0
-    provides: tuple[str, ...] = eqx.field(default=("model", "control"), init=False, static=True)
-    receives: tuple[str, ...] = eqx.field(default=("update", "control"), init=False, static=True)
+    provides = ("model", "control")
+    receives = ("update", "control")
 
     def __check_init__(self) -> None:
         check_rate("server lr", self.lr)
@@ -49,10 +49,10 @@ class AddWithControl(ServerRule):
 
 
 class Gather(ServerRule):
-    """control ← −received: keep the mean gradient of a cohort for the next phase, the model stays. Fed-DANE's first half."""
+    """control ← −received: keep a cohort's mean gradient for the next phase; the model stays. Fed-DANE's first half."""
 
-    provides: tuple[str, ...] = eqx.field(default=("model", "control"), init=False, static=True)
-    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+    provides = ("model", "control")
+    receives = ("update",)
 
     def init(self, model: Vector) -> State:
         return {"model": model, "control": jnp.zeros_like(model)}
@@ -70,8 +70,8 @@ class Optimiser(ServerRule):
 
     name: str = eqx.field(static=True)
     settings: dict[str, Any]
-    provides: tuple[str, ...] = eqx.field(default=("model",), init=False, static=True)
-    receives: tuple[str, ...] = eqx.field(default=("update",), init=False, static=True)
+    provides = ("model",)
+    receives = ("update",)
 
     def __check_init__(self) -> None:
         if not callable(getattr(optax, self.name, None)):

@@ -24,6 +24,9 @@ class Linear(eqx.Module):
     def apply(self, params: jax.Array, inputs: jax.Array) -> jax.Array:
         return inputs @ params
 
+    def whole(self, params: jax.Array) -> jax.Array:
+        return params
+
 
 def quadratic(A: Any, b: Any) -> Supervised:
     """f_i(x) = ½‖A_i x − b_i‖² with A [N, m, d] and b [N, m], the mean of them to be minimised from x = 0.
@@ -80,7 +83,7 @@ def linear_regression(
     noise: float = 0.1,
     seed: int = 0,
 ) -> Supervised:
-    """y = a·θ_i + noise, with client i's teacher θ_i = θ + heterogeneity · N(0, I/d); a fifth of the examples is held out."""
+    """y = a·θ_i + noise, client i's teacher θ_i = θ + heterogeneity · N(0, I/d); a fifth of the examples is held out."""
     at_least("noise", noise, 0)
     recipe = dict(locals())
     _least_two(examples)

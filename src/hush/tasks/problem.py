@@ -77,6 +77,9 @@ class Supervised(Problem):
     def client(self, index: int | jax.Array) -> "Holding":
         return Holding(self, jnp.asarray(index))
 
+    def present(self, params: Params) -> Any:
+        return self.model.whole(params)
+
     def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
         """Σ_r w_r ℓ(params; x_r, y_r)."""
         return weights @ jax.vmap(self.measures)(self.model.apply(params, inputs), targets)["loss"]
@@ -98,7 +101,9 @@ class Supervised(Problem):
 
         def chunk(turn: jax.Array) -> Measures:
             number = turn * parts + part
-            start = jnp.minimum(number * length, rows - length)  # the last chunk reaches back; what was seen counts no more
+            start = jnp.minimum(
+                number * length, rows - length
+            )  # the last chunk reaches back; what was seen counts no more
             fresh = (start + jnp.arange(length) >= number * length) & (number < chunks)
             inputs, targets = table.slice(start, length)
             each = jax.vmap(self.measures)(self.model.apply(params, inputs), targets)
@@ -121,16 +126,12 @@ class Holding(ClientData):
     index: jax.Array
 
     @property
-    def size(self) -> jax.Array:  # type: ignore[override]
+    def size(self) -> jax.Array:
         return self.problem.population.sizes[self.index]
 
     @property
-    def smallest(self) -> int:  # type: ignore[override]
-        return self.problem.population.smallest
-
-    @property
-    def largest(self) -> int:  # type: ignore[override]
-        return self.problem.population.largest
+    def extent(self) -> tuple[int, int]:
+        return self.problem.population.smallest, self.problem.population.largest
 
     def unravel(self, vector: Vector) -> Params:
         return unravelled(self.problem, vector)

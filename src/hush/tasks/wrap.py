@@ -1,4 +1,7 @@
-"""Any model in one shape: `init(key) -> params` and `apply(params, inputs [b, …]) -> outputs [b, …]`."""
+"""Any model in one shape: `init(key) -> params` and `apply(params, inputs [b, …]) -> outputs [b, …]`.
+
+`whole(params)` gives it back to the user as the kind of thing it was.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,8 +39,11 @@ class Named(eqx.Module):
     def init(self, key: Key) -> Params:
         return _parameters(self._build(key))[0]
 
+    def whole(self, params: Params) -> Any:
+        return eqx.combine(params, self.skeleton)
+
     def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(eqx.combine(params, self.skeleton))(inputs)  # type: ignore[no-any-return]
+        return jax.vmap(self.whole(params))(inputs)  # type: ignore[no-any-return]
 
 
 class Module(eqx.Module):
@@ -54,8 +60,11 @@ class Module(eqx.Module):
     def init(self, key: Key) -> Params:
         return self.start
 
+    def whole(self, params: Params) -> Any:
+        return eqx.combine(params, self.skeleton)
+
     def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(eqx.combine(params, self.skeleton))(inputs)  # type: ignore[no-any-return]
+        return jax.vmap(self.whole(params))(inputs)  # type: ignore[no-any-return]
 
 
 class Functions(eqx.Module):
@@ -63,6 +72,10 @@ class Functions(eqx.Module):
 
     init: Callable[[Key], Params] = eqx.field(static=True)
     apply: Callable[[Params, jax.Array], jax.Array] = eqx.field(static=True)
+
+    def whole(self, params: Params) -> Any:
+        """The parameters are all there is."""
+        return params
 
 
 def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, Any] | None = None) -> Any:

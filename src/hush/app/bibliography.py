@@ -1,0 +1,220 @@
+"""The papers and data sets behind the pieces. A field that is not certain is left out."""
+
+Entry = tuple[str, dict[str, str]]
+
+ENTRIES: dict[str, Entry] = {
+    "mcmahan2017communication": (
+        "inproceedings",
+        {
+            "title": "Communication-Efficient Learning of Deep Networks from Decentralized Data",
+            "author": "McMahan, Brendan and Moore, Eider and Ramage, Daniel and Hampson, Seth and "
+            'Ag{\\"u}era y Arcas, Blaise',
+            "booktitle": "Artificial Intelligence and Statistics",
+            "pages": "1273--1282",
+            "publisher": "PMLR",
+            "year": "2017",
+        },
+    ),
+    "li2020federated": (
+        "inproceedings",
+        {
+            "title": "Federated Optimization in Heterogeneous Networks",
+            "author": "Li, Tian and Sahu, Anit Kumar and Zaheer, Manzil and Sanjabi, Maziar and Talwalkar, Ameet and "
+            "Smith, Virginia",
+            "booktitle": "Proceedings of the 3rd MLSys Conference",
+            "year": "2020",
+        },
+    ),
+    "karimireddy2020scaffold": (
+        "inproceedings",
+        {
+            "title": "{SCAFFOLD}: Stochastic Controlled Averaging for Federated Learning",
+            "author": "Karimireddy, Sai Praneeth and Kale, Satyen and Mohri, Mehryar and Reddi, Sashank J. and "
+            "Stich, Sebastian U. and Suresh, Ananda Theertha",
+            "booktitle": "International Conference on Machine Learning",
+            "pages": "5132--5143",
+            "publisher": "PMLR",
+            "year": "2020",
+        },
+    ),
+    "li2019feddane": (
+        "inproceedings",
+        {
+            "title": "{FedDANE}: A Federated {Newton}-Type Method",
+            "author": "Li, Tian and Sahu, Anit Kumar and Zaheer, Manzil and Sanjabi, Maziar and Talwalkar, Ameet and "
+            "Smith, Virginia",
+            "booktitle": "53rd Asilomar Conference on Signals, Systems, and Computers",
+            "pages": "1227--1231",
+            "publisher": "IEEE",
+            "year": "2019",
+        },
+    ),
+    "reddi2021adaptive": (
+        "inproceedings",
+        {
+            "title": "Adaptive Federated Optimization",
+            "author": "Reddi, Sashank and Charles, Zachary and Zaheer, Manzil and Garrett, Zachary and Rush, Keith and "
+            "Kone{\\v{c}}n{\\'y}, Jakub and Kumar, Sanjiv and McMahan, H. Brendan",
+            "booktitle": "International Conference on Learning Representations",
+            "year": "2021",
+        },
+    ),
+    "mohammadi2021differential": (
+        "article",
+        {
+            "title": "Differential Privacy Meets Federated Learning under Communication Constraints",
+            "author": "Mohammadi, Nima and Bai, Jianan and Fan, Qiang and Song, Yifei and Yi, Yang and Liu, Lingjia",
+            "journal": "arXiv preprint arXiv:2101.12240",
+            "year": "2021",
+        },
+    ),
+    "chang_necessity": (
+        "misc",
+        {
+            "title": "On the Necessity of Aligning Gradients for Wireless Federated Learning",
+            "author": "Chang, Wei-Ting and Mohamed, Mohamed Seif Eldin and Tandon, Ravi",
+        },
+    ),
+    "zhang2021understanding": (
+        "article",
+        {
+            "title": "Understanding Clipping for Federated Learning: Convergence and Client-Level Differential Privacy",
+            "author": "Zhang, Xinwei and Chen, Xiangyi and Hong, Mingyi and Wu, Zhiwei Steven and Yi, Jinfeng",
+            "journal": "arXiv preprint arXiv:2106.13673",
+            "year": "2021",
+        },
+    ),
+    "deng2021convergence": (
+        "article",
+        {
+            "title": "On Convergence of Federated Averaging {Langevin} Dynamics",
+            "author": "Deng, Wei and Zhang, Qian and Ma, Yi-An and Song, Zhao and Lin, Guang",
+            "journal": "arXiv preprint arXiv:2112.05120",
+            "year": "2021",
+        },
+    ),
+    "alpaydin1998optical": (
+        "misc",
+        {
+            "title": "Optical Recognition of Handwritten Digits",
+            "author": "Alpaydin, Ethem and Kaynak, Cenk",
+            "howpublished": "UCI Machine Learning Repository",
+            "year": "1998",
+        },
+    ),
+    "lecun1998gradient": (
+        "article",
+        {
+            "title": "Gradient-Based Learning Applied to Document Recognition",
+            "author": "LeCun, Yann and Bottou, L{\\'e}on and Bengio, Yoshua and Haffner, Patrick",
+            "journal": "Proceedings of the IEEE",
+            "volume": "86",
+            "number": "11",
+            "pages": "2278--2324",
+            "year": "1998",
+        },
+    ),
+    "xiao2017fashion": (
+        "article",
+        {
+            "title": "{Fashion-MNIST}: a Novel Image Dataset for Benchmarking Machine Learning Algorithms",
+            "author": "Xiao, Han and Rasul, Kashif and Vollgraf, Roland",
+            "journal": "arXiv preprint arXiv:1708.07747",
+            "year": "2017",
+        },
+    ),
+    "cohen2017emnist": (
+        "inproceedings",
+        {
+            "title": "{EMNIST}: Extending {MNIST} to handwritten letters",
+            "author": "Cohen, Gregory and Afshar, Saeed and Tapson, Jonathan and Van Schaik, Andr{\\'e}",
+            "booktitle": "2017 International Joint Conference on Neural Networks (IJCNN)",
+            "pages": "2921--2926",
+            "publisher": "IEEE",
+            "year": "2017",
+        },
+    ),
+    "krizhevsky2009learning": (
+        "techreport",
+        {
+            "title": "Learning Multiple Layers of Features from Tiny Images",
+            "author": "Krizhevsky, Alex",
+            "institution": "University of Toronto",
+            "year": "2009",
+        },
+    ),
+    "krizhevsky2012imagenet": (
+        "inproceedings",
+        {
+            "title": "{ImageNet} Classification with Deep Convolutional Neural Networks",
+            "author": "Krizhevsky, Alex and Sutskever, Ilya and Hinton, Geoffrey E.",
+            "booktitle": "Advances in Neural Information Processing Systems",
+            "volume": "25",
+            "year": "2012",
+        },
+    ),
+    "he2016deep": (
+        "inproceedings",
+        {
+            "title": "Deep Residual Learning for Image Recognition",
+            "author": "He, Kaiming and Zhang, Xiangyu and Ren, Shaoqing and Sun, Jian",
+            "booktitle": "IEEE Conference on Computer Vision and Pattern Recognition",
+            "pages": "770--778",
+            "year": "2016",
+        },
+    ),
+    "sandler2018mobilenetv2": (
+        "inproceedings",
+        {
+            "title": "{MobileNetV2}: Inverted Residuals and Linear Bottlenecks",
+            "author": "Sandler, Mark and Howard, Andrew and Zhu, Menglong and Zhmoginov, Andrey and Chen, Liang-Chieh",
+            "booktitle": "IEEE Conference on Computer Vision and Pattern Recognition",
+            "pages": "4510--4520",
+            "year": "2018",
+        },
+    ),
+}
+
+FEDAVG, FEDPROX, SCAFFOLD, FEDDANE = (
+    "mcmahan2017communication",
+    "li2020federated",
+    "karimireddy2020scaffold",
+    "li2019feddane",
+)
+ADAPTIVE, CONSTRAINED, CLIPPING = "reddi2021adaptive", "mohammadi2021differential", "zhang2021understanding"
+LANGEVIN = "deng2021convergence"
+
+# What each name in a settings file stands on; a name that is not here stands on nothing that is to be cited.
+USES: dict[str, tuple[str, ...]] = {
+    "fedavg": (FEDAVG,),
+    "sgd": (FEDAVG,),
+    "fedprox": (FEDAVG, FEDPROX),
+    "proximal": (FEDPROX,),
+    "scaffold": (FEDAVG, SCAFFOLD),
+    "control_variate": (SCAFFOLD,),
+    "add_with_control": (SCAFFOLD,),
+    "feddane": (FEDAVG, FEDDANE),
+    "gradient_correction": (FEDDANE,),
+    "gather": (FEDDANE,),
+    "fedadam": (FEDAVG, ADAPTIVE),
+    "optimiser": (ADAPTIVE,),
+    "distributed_sgd": (CONSTRAINED,),
+    "inverse_time": (CONSTRAINED,),
+    "strongly_convex": (CONSTRAINED,),
+    "subset": (CONSTRAINED,),
+    "classes_per_client": (CONSTRAINED,),
+    "clip": (CLIPPING,),
+    "dominant_classes": (CLIPPING,),
+    "scheme_i": (LANGEVIN,),
+    "scheme_ii": (LANGEVIN,),
+    "digits": ("alpaydin1998optical",),
+    "mnist": ("lecun1998gradient",),
+    "fashion_mnist": ("xiao2017fashion",),
+    "emnist_digits": ("cohen2017emnist",),
+    "cifar10": ("krizhevsky2009learning",),
+    "mlp": (FEDAVG,),
+    "lenet5": ("lecun1998gradient",),
+    "alexnet": ("krizhevsky2012imagenet",),
+    "mobilenet_v2": ("sandler2018mobilenetv2",),
+    "resnet18": ("he2016deep",),
+}

@@ -1,0 +1,115 @@
+"""The commands that compute: run, resume, report, compare."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hush.app.tables import print_frame, print_summary
+from hush.report.page import write_report
+from hush.report.result import Result
+from hush.report.run import Diverged, Interrupted
+from hush.report.run import run as run_algorithm
+from hush.settings import Plan, SettingsError, build, default_tables, describe, override, read
+
+# What a run folder holds: all that --force may take away. Whatever else lies there is the user's.
+WRITTEN = (
+    "settings.toml", "versions.json", "status.json", "holdings.npz", "records.csv", "records.parquet",
+    "checkpoint.npz", "model.npz", "report.html", "*.png",
+)  # fmt: skip
+
+
+def run(
+    settings: Path | None,
+    changes: Sequence[str],
+    seeds: int | None,
+    rounds: int | None,
+    out: Path | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Run a settings file with some settings changed."""
+    tables = default_tables() if settings is None else read(settings)
+    for change in changes:
+        tables = override(tables, change)
+    for name, value in (("repetitions", seeds), ("rounds", rounds)):
+        if value is not None:
+            tables = override(tables, f"run.{name}={value}")
+    plan = build(tables)
+    problem = plan.problem()
+    folder = _default_folder(plan) if out is None else out
+    _make_room(folder, force)
+    described = describe(plan.algorithm, problem, plan.run, plan.sweep)
+    _go(plan, problem, quiet, folder=folder, settings=described)
+
+
+def resume(folder: Path, quiet: bool) -> None:
+    """Go on with an interrupted run."""
+    tables = read(_run_folder(folder) / "settings.toml")
+    plan = build(tables)
+    _go(plan, plan.problem(), quiet, folder=folder, resume=True, settings=tables)
+
+
+def report(folder: Path) -> None:
+    """Write a report anew."""
+    print(write_report(_run_folder(folder)))
+
+
+def compare(folders: Sequence[Path], out: Path) -> None:
+    """Put runs side by side."""
+    from hush.report.compare import table, write_comparison
+
+    if len(folders) < 2:
+        raise SettingsError("", f"a comparison takes two or more runs, found {len(folders)}")
+    checked = [_run_folder(folder) for folder in folders]
+    print_frame(table(checked))
+    print(write_comparison(checked, out))
+
+
+def _go(plan: Plan, problem: Any, quiet: bool, **places: Any) -> None:
+    """Run, and tell how it ended, whether it ended well or not."""
+    progress = False if quiet else None
+    try:
+        result = run_algorithm(plan.algorithm, problem, **plan.run, sweep=plan.sweep, progress=progress, **places)
+    except (Diverged, Interrupted) as end:
+        if not quiet:
+            _tell(end.result)
+        raise
+    if not quiet:
+        _tell(result)
+
+
+def _tell(result: Result) -> None:
+    print_summary(result)
+    if result.folder is not None:
+        print(f"folder: {result.folder}")
+        print(f"report: {result.folder / 'report.html'}")
+
+
+def _default_folder(plan: Plan) -> Path:
+    task = plan.task["name"] if plan.task is not None else "own"
+    return Path("runs") / f"{plan.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "settings.toml").is_file() and (folder / "status.json").is_file()
+
+
+def _run_folder(folder: Path) -> Path:
+    if not _is_run(folder):
+        found = "no such folder" if not folder.exists() else "it lacks settings.toml or status.json"
+        raise SettingsError(str(folder), f"is not the folder of a run: {found}")
+    return folder
+
+
+def _make_room(folder: Path, force: bool) -> None:
+    """Refuse a folder that holds something, or take an earlier run out of it if that was asked for."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not force:
+        raise SettingsError(str(folder), "is not empty; choose another --out, or replace a run with --force")
+    if not folder.is_dir() or not _is_run(folder):
+        raise SettingsError(str(folder), "is not the folder of a run, and --force replaces nothing else")
+    for pattern in WRITTEN:
+        for path in folder.glob(pattern):
+            path.unlink()

@@ -1,0 +1,80 @@
+"""How commands end: a code for each kind of failure, and one line that says what happened."""
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import ParamSpec
+
+import typer
+
+P = ParamSpec("P")
+
+BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, INTERRUPTED = 2, 3, 4, 5, 130
+
+CODES = {
+    0: "fine",
+    BAD_SETTINGS: "bad usage or settings",
+    DIVERGED: "training diverged: every repetition met a number that is not finite",
+    NO_DATA: "data unavailable: neither on this machine nor to be downloaded now",
+    NOT_WRITTEN: "could not write",
+    INTERRUPTED: "interrupted; hush resume goes on",
+}
+
+EPILOGUE = "\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in CODES.items())])
+
+_tracebacks = [False]
+
+
+def show_tracebacks(shown: bool) -> None:
+    """Whether an error is shown with the place in the program where it arose."""
+    _tracebacks[0] = shown
+
+
+def complain(message: str) -> None:
+    """One red line."""
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text.assemble(("error: ", "bold red"), (" ".join(message.split()), "red"))
+    Console(stderr=True).print(line, soft_wrap=True)
+
+
+def code_of(error: BaseException) -> int | None:
+    """The exit code for an error that is the user's to mend; None for one that is ours."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, OSError):
+        return NOT_WRITTEN
+    if isinstance(error, ValueError):
+        return BAD_SETTINGS
+    # An error of a module that was never imported cannot have been raised: no need to wait for the import.
+    for module, name, code in (("hush.report.run", "Diverged", DIVERGED), ("hush.tasks.download", "DataUnavailable", NO_DATA)):
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(error, kind):
+            return code
+    return None
+
+
+def plainly(command: Callable[P, None]) -> Callable[P, None]:
+    """A command whose failures are told in one line, and by its exit code."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: P.args, **keywords: P.kwargs) -> None:
+        try:
+            command(*arguments, **keywords)
+        except typer.Exit:
+            raise
+        except BrokenPipeError:  # whoever reads our output has seen enough
+            sys.stderr.close()
+            raise typer.Exit(0) from None
+        except (Exception, KeyboardInterrupt) as error:
+            code = code_of(error)
+            if code is None:
+                raise
+            if _tracebacks[0]:
+                traceback.print_exc()
+            complain(str(error) or ("interrupted" if code == INTERRUPTED else type(error).__name__))
+            raise typer.Exit(code) from None
+
+    return wrapped

@@ -1,0 +1,86 @@
+"""`hush list`: every slot with the pieces for it, and what can be set of each."""
+
+import inspect
+import json
+from typing import Any, NamedTuple
+
+from hush.algorithms import ALGORITHMS
+from hush.channel import CHANNELS
+from hush.cohort import COHORTS
+from hush.core.check import nearest
+from hush.core.schedules import SCHEDULES
+from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES
+from hush.server import SERVER_RULES
+from hush.settings import SettingsError
+from hush.settings.describe import plain
+from hush.settings.schema import Field, schema
+from hush.tasks import TASKS
+from hush.tasks.models import MODELS
+from hush.uplink import STAGES
+
+
+class Slot(NamedTuple):
+    """A kind of thing that has names."""
+
+    meaning: str
+    table: dict[str, Any]
+    heading: str  # where such a thing stands in a settings file
+
+
+SLOTS: dict[str, Slot] = {
+    "algorithm": Slot("how the slots are filled, by name", ALGORITHMS, "[algorithm]"),
+    "task": Slot("what is learned, and by whom", dict(TASKS), "[task]"),
+    "model": Slot("what is trained", dict(MODELS), "[task.model_options]"),
+    "cohort": Slot("who takes part in a round", dict(COHORTS), "[cohort]"),
+    "local": Slot("what a client computes", dict(LOCAL_RULES), "[local]"),
+    "batches": Slot("which examples a local step looks at", dict(BATCHES), "[local.batches]"),
+    "direction": Slot("what is done to a gradient; they chain", dict(DIRECTIONS), "[[local.direction]]"),
+    "oracle": Slot("how a batch becomes a gradient", dict(ORACLES), "[local.oracle]"),
+    "uplink": Slot("what is done to a message; they chain", dict(STAGES), "[[uplink]]"),
+    "channel": Slot("how messages meet", dict(CHANNELS), "[channel]"),
+    "server": Slot("how the model moves", dict(SERVER_RULES), "[server]"),
+    "schedule": Slot("a step size that changes", dict(SCHEDULES), "[local.lr]"),
+}
+
+
+def print_list(slot: str | None) -> None:
+    """All slots in short, or one of them in full."""
+    from hush.app.tables import print_table
+
+    if slot is None:
+        rows = [(name, entry.meaning, ", ".join(entry.table)) for name, entry in SLOTS.items()]
+        print_table(("slot", "what it decides", "names"), rows)
+        return
+    if slot not in SLOTS:
+        raise SettingsError("", f"unknown slot {slot!r}; {nearest(slot, SLOTS)}")
+    rows = [
+        (name, summary(made_by), ", ".join(map(in_short, settable(slot, made_by))))
+        for name, made_by in SLOTS[slot].table.items()
+    ]
+    print_table(("name", "what it does", "settings, with their defaults"), rows, f"{slot}: {SLOTS[slot].meaning}")
+
+
+def settable(slot: str, made_by: Any) -> list[Field]:
+    """What can be set of something in a slot."""
+    return list(schema(made_by, keyword_only=slot == "model").values())
+
+
+def summary(made_by: Any) -> str:
+    """The first sentence of what its author wrote about it."""
+    return (inspect.getdoc(made_by) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def in_short(field: Field) -> str:
+    """A setting with its default."""
+    if field.required:
+        return f"{field.name} (needed)"
+    return f"{field.name} = {'not set' if field.default is None else inline(plain(field.default))}"
+
+
+def inline(value: Any) -> str:
+    """A plain value as TOML on one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {inline(entry)}' for name, entry in value.items())} }}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inline, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | str) else repr(value)

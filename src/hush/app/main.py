@@ -1,0 +1,191 @@
+"""The command `hush`: what can be asked for, and how.
+
+The work is in the neighbouring files, imported when it is needed: JAX takes a second, which nobody who asks for help
+should wait.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hush.app.failures import EPILOGUE, plainly, show_tracebacks
+from hush.version import __version__
+
+app = typer.Typer(
+    help="Federated learning where devices keep their data, say little, and stay private.\n\n"
+    "Begin with [bold]hush run[/bold]; then [bold]hush show fedavg > my.toml[/bold], edit it, and "
+    "[bold]hush run my.toml[/bold].",
+    epilog=EPILOGUE,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"hush {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="HUSH_DEBUG", help="Show where in the program an error arose.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """What goes before any command."""
+    show_tracebacks(debug)
+
+
+@app.command()
+@plainly
+def run(
+    settings: Annotated[
+        Path | None,
+        typer.Argument(metavar="SETTINGS.toml", help="A settings file; without one, the default settings."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change one setting; may be given many times."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many repetitions: run.repetitions.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="How many rounds: run.rounds.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where to write; runs/ALGORITHM-TASK-TIME if not given.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run that FOLDER holds.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+) -> None:
+    """Train: run the algorithm of a settings file on its task, and write a folder with records, models and a report.
+
+    Without a file: FedAvg on handwritten digits, 20 clients with 2 classes each.
+
+    \b
+    hush run
+    hush run my.toml --seeds 5 --out runs/first
+    hush run my.toml --set local.lr=0.05 --set task.clients=50
+    hush run my.toml --set 'sweep.local.lr=[0.01, 0.1, 1.0]'
+    """
+    from hush.app import commands
+
+    commands.run(settings, changes or [], seeds, rounds, out, force, quiet)
+
+
+@app.command()
+@plainly
+def resume(
+    folder: RunArgument,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+) -> None:
+    """Go on with a run that was interrupted, from its last checkpoint; it ends as if it never had been.
+
+    \b
+    hush resume runs/first
+    """
+    from hush.app import commands
+
+    commands.resume(folder, quiet)
+
+
+@app.command()
+@plainly
+def report(folder: RunArgument) -> None:
+    """Write the report of a run anew, and print where it is.
+
+    \b
+    hush report runs/first
+    """
+    from hush.app import commands
+
+    commands.report(folder)
+
+
+@app.command()
+@plainly
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of two or more runs.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("comparison"),
+) -> None:
+    """Put runs side by side: a table here, and a page with curves in FOLDER.
+
+    \b
+    hush compare runs/fedavg runs/scaffold --out runs/comparison
+    """
+    from hush.app import commands
+
+    commands.compare(folders, out)
+
+
+@app.command("list")
+@plainly
+def list_(
+    slot: Annotated[str | None, typer.Argument(help="A slot, such as local; without one, an overview.")] = None,
+) -> None:
+    """What there is: the pieces for each slot, algorithms, tasks and models, with their settings.
+
+    \b
+    hush list
+    hush list local
+    hush list task
+    """
+    from hush.app import listing
+
+    listing.print_list(slot)
+
+
+@app.command()
+@plainly
+def show(
+    name: Annotated[
+        str, typer.Argument(help="An algorithm, or any name of hush list (slot.name where two slots share it).")
+    ] = "fedavg",
+    pieces: Annotated[bool, typer.Option("--pieces", help="Write the algorithm out, piece by piece.")] = False,
+) -> None:
+    """Print a complete settings file to edit, or the table of one piece.
+
+    \b
+    hush show > my.toml
+    hush show scaffold --pieces > my.toml
+    hush show clip
+    """
+    from hush.app import show as printed
+
+    typer.echo(printed.text(name, pieces), nl=False)
+
+
+@app.command()
+@plainly
+def cite(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME|RUN|SETTINGS.toml", help="What to cite; all if none.")
+    ] = None,
+) -> None:
+    """Print BibTeX entries of the papers and data sets behind what you use.
+
+    \b
+    hush cite runs/first > references.bib
+    hush cite scaffold mnist
+    """
+    from hush.app import cite as citing
+
+    typer.echo(citing.bibtex(names or []), nl=False)
+
+
+def main() -> None:
+    """The entry point."""
+    # A warning is for the user to read: where in the program it arose is not.
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    app(prog_name="hush")
+
+
+if __name__ == "__main__":
+    main()

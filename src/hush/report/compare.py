@@ -1,0 +1,192 @@
+"""Runs side by side: what each reached, and what it cost to get there."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from hush.report import markup, words
+from hush.report.canvas import Drawing, write_png
+from hush.report.plots import SIZE, Line, chart, check, lines
+from hush.report.records import (
+    TOTALS,
+    Point,
+    final,
+    flat,
+    load_records,
+    load_settings,
+    measures,
+    points,
+    require,
+    series,
+    summary,
+)
+
+__all__ = ["compare", "load_records", "table", "write_comparison"]
+
+# Bits first: what hush is about is what is said to get somewhere, not how many rounds it took.
+AGAINST = ("uplink_bits", "round", "iterations", "seconds")
+LARGE = (5.6, 3.6)  # two in a row
+SETTINGS_IN_A_LABEL = 2
+
+
+class Run(NamedTuple):
+    """A run folder, as it is read for a comparison."""
+
+    label: str
+    records: pd.DataFrame
+    settings: dict[str, Any]
+
+
+def compare(folders: Sequence[str | Path], measure: str | None = None, against: str = "round") -> Figure:
+    """The curves of several runs in one figure; without a `measure`, accuracy or the loss that all of them have."""
+    return _overlay(_load(folders), measure, against, SIZE)
+
+
+def table(folders: Sequence[str | Path]) -> pd.DataFrame:
+    """A row for each run, or each point of its sweep: final means over repetitions, and what they cost.
+
+    `bits_to_target` is what all clients had sent by the first evaluation at which the mean was as good as the worst run's
+    final one (`target`): the fair question to runs that stop at different places.
+    """
+    return _table(_load(folders))
+
+
+def write_comparison(folders: Sequence[str | Path], out: Path) -> Path:
+    """A page with the table and the curves, and the curves as PNG files, in the folder `out` (or as `out`, an .html)."""
+    runs = _load(folders)
+    out = Path(out)
+    path = out if out.suffix == ".html" else out / "comparison.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = [*_summary(runs), *_sources(folders, runs)]
+    common = _common(runs)
+    for measure in reversed(common):
+        drawn = []
+        for against in _axes(runs):
+            write_png(_overlay(runs, measure, against, SIZE), path.parent / f"compare-{measure}-{against}.png")
+            name = f"compare-{measure}-{against}"
+            said = f"{words.meaning(measure)} against {words.label(against).removesuffix(' (bit)')}".capitalize()
+            labels = ", ".join(run.label for run in runs)
+            large = _overlay(runs, measure, against, LARGE)
+            drawn.append(markup.figure(name, large, f"{said}, of {labels}.", f"{said}."))
+        heading = markup.text(words.meaning(measure).capitalize())
+        body = [f'<h2>{heading}</h2>\n<div class="grid two">{"".join(drawn)}</div>', *body]
+    return markup.write(
+        path, markup.document(" and ".join(run.label for run in runs), "hush, comparison of runs", body)
+    )
+
+
+def _load(folders: Sequence[str | Path]) -> list[Run]:
+    if isinstance(folders, str | Path) or len(folders) == 0:
+        raise ValueError(f"a comparison takes a list of one or more run folders, found {folders!r}")
+    paths = [Path(folder) for folder in folders]
+    for path in paths:
+        require(path, "settings.toml", "records.csv|records.parquet")
+    settings = [load_settings(path) for path in paths]
+    records = [load_records(path) for path in paths]
+    for path, each in zip(paths, records, strict=True):
+        if len(each) == 0:
+            raise ValueError(f"{path} cannot be compared: its run stopped before the first evaluation")
+    labels = _labels(paths, [flat(each) for each in settings])
+    return [Run(*run) for run in zip(labels, records, settings, strict=True)]
+
+
+def _labels(paths: list[Path], settings: list[dict[str, Any]]) -> list[str]:
+    """The settings in which the runs differ if these are few and all have them, otherwise what their folders are called."""
+    names = list(dict.fromkeys(name for each in settings for name in each))
+    differ = [name for name in names if any(each.get(name) != settings[0].get(name) for each in settings)]
+    if 0 < len(differ) <= SETTINGS_IN_A_LABEL and all(name in each for name in differ for each in settings):
+        described = [", ".join(f"{name} = {each[name]}" for name in differ) for each in settings]
+        if len(set(described)) == len(described):
+            return described
+    called = [path.resolve().name for path in paths]
+    return called if len(set(called)) == len(called) else [str(path) for path in paths]
+
+
+def _common(runs: list[Run]) -> list[str]:
+    """The measures that all runs have, the most telling first."""
+    common = [name for name in measures(runs[0].records) if all(name in measures(run.records) for run in runs)]
+    if not common:
+        each = "; ".join(f"{run.label}: {', '.join(measures(run.records))}" for run in runs)
+        raise ValueError(f"these runs have no measure in common: {each}")
+    return common
+
+
+def _axes(runs: list[Run]) -> list[str]:
+    return [name for name in AGAINST if all(name in run.records.columns for run in runs)]
+
+
+def _overlay(runs: list[Run], measure: str | None, against: str, size: tuple[float, float]) -> Drawing:
+    measure = measure or _common(runs)[0]
+    these: list[Line] = []
+    for run in runs:
+        try:
+            check(run.records, measure, against)
+        except ValueError as error:
+            raise ValueError(f"{run.label}: {error}") from None
+        these += lines(run.records, run.label)
+    return chart(these, measure, against, size)
+
+
+def _table(runs: list[Run]) -> pd.DataFrame:
+    target_measure = _common(runs)[0]
+    found = [(run, point) for run in runs for point in points(run.records)]
+    rows = [_row(run, point) for run, point in found]
+    finals = [row[target_measure] for row in rows if math.isfinite(row[target_measure])]
+    worst = (min if target_measure == "accuracy" else max)(finals, default=math.nan)
+    for row, (_, point) in zip(rows, found, strict=True):
+        row["target"] = worst
+        row["bits_to_target"] = _bits_to(point.frame, target_measure, worst)
+    return pd.DataFrame(rows)
+
+
+def _row(run: Run, point: Point) -> dict[str, Any]:
+    row: dict[str, Any] = {"run": run.label, **point.settings}
+    row |= {"repetitions": len(final(point.frame)), "round": int(point.frame["round"].max())}
+    for name in measures(run.records):
+        row[name], spread = summary(point.frame, name)
+        row[f"{name}_deviation"] = math.nan if spread is None else spread
+    return row | {name: summary(point.frame, name)[0] for name in TOTALS if name in point.frame.columns}
+
+
+def _bits_to(frame: pd.DataFrame, measure: str, target: float) -> float:
+    """The bits spent by the first evaluation whose mean is as good as the target; not a number if there is none."""
+    if "uplink_bits" not in frame.columns:
+        return math.nan
+    found = series(frame, measure, "uplink_bits").sort_index()
+    reached = found["mean"] >= target if measure == "accuracy" else found["mean"] <= target
+    return float(found["x"][reached].iloc[0]) if reached.any() else math.nan
+
+
+def _summary(runs: list[Run]) -> list[str]:
+    found = _table(runs)
+    names = [column for column in found.columns if column == "run" or "." in column]
+    shown = [name for name in (*_common(runs), *TOTALS) if name in found.columns]
+    target_measure = _common(runs)[0]
+    target = words.in_words(target_measure, found["target"].iloc[0])
+    heads = [*names, "rounds", *map(words.meaning, shown), f"sent until {words.meaning(target_measure)} {target}"]
+    rows = [
+        [
+            *(_name(row[name]) for name in names),
+            words.count(row["round"]),
+            *(words.with_spread(name, row[name], row.get(f"{name}_deviation")) for name in shown),
+            words.bits(row["bits_to_target"]) if math.isfinite(row["bits_to_target"]) else "not reached",
+        ]
+        for row in ({str(key): value for key, value in each.items()} for each in found.to_dict("records"))
+    ]
+    note = "final mean ± standard deviation over repetitions"
+    return [f"<h2>At the end<small>{note}</small></h2>", markup.table("summary", heads, rows, len(names))]
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}" if math.isfinite(value) else ""  # a setting that this run did not sweep
+    return str(value)
+
+
+def _sources(folders: Sequence[str | Path], runs: list[Run]) -> list[str]:
+    pairs = [(run.label, str(folder)) for run, folder in zip(runs, folders, strict=True)]
+    return ["<h2>Where from</h2>", markup.card("run folders", pairs)]

@@ -1,0 +1,209 @@
+"""The report of one run: a page that opens anywhere, and the figures as files."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hush.report import markup, words
+from hush.report.canvas import write_png
+from hush.report.holdings import Counts, picture
+from hush.report.plots import SIZE, chart, lines
+from hush.report.records import (
+    Point,
+    flat,
+    information,
+    load_json,
+    load_records,
+    lost,
+    measures,
+    points,
+    repetitions,
+    require,
+    summary,
+    swept,
+)
+
+AGAINST = ("round", "uplink_bits", "seconds")
+FILES_AGAINST = ("round", "uplink_bits")
+AXES = {"uplink_bits": "bits sent by all clients", "downlink_bits": "bits sent to all clients"}
+SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
+BANNERS = {
+    "finished": ("good", "Finished."),
+    "interrupted": ("fair", "Interrupted."),
+    "diverged": ("bad", "Diverged."),
+    "failed": ("bad", "Failed."),
+    "running": ("note", "Still running when this page was written."),
+}
+
+
+def write_report(folder: Path) -> Path:
+    """Write `report.html` and the figures of a run folder, however its run ended."""
+    folder = Path(folder)
+    require(folder, "settings.toml")
+    has_records = any((folder / name).is_file() for name in ("records.csv", "records.parquet"))
+    records = load_records(folder) if has_records else pd.DataFrame()
+    counts = _counts(folder)
+    status = load_json(folder / "status.json")
+    settings = (folder / "settings.toml").read_text()
+    for measure in measures(records):
+        for against in (name for name in FILES_AGAINST if name in records.columns):
+            write_png(chart(lines(records), measure, against, SIZE), folder / f"curve-{measure}-{against}.png")
+    if counts is not None:
+        write_png(picture(counts), folder / "holdings.png")
+    body = [
+        _banner(status),
+        *_numbers(records, status, counts, settings),
+        *_curves(records),
+        *_holdings(counts),
+        *_settings(settings),
+        *_versions(load_json(folder / "versions.json"), status),
+    ]
+    title = folder.resolve().name
+    return markup.write(folder / "report.html", markup.document(title, "hush, report of a run", body))
+
+
+def _counts(folder: Path) -> Counts | None:
+    if not (folder / "holdings.npz").is_file():
+        return None
+    with np.load(folder / "holdings.npz") as archive:
+        counts: Counts = archive["counts"]
+        return counts
+
+
+def _banner(status: dict[str, Any]) -> str:
+    kind, said = BANNERS.get(str(status.get("status")), ("note", "How this run ended is not known."))
+    reached = f"{status['round']} of {status['rounds']} rounds." if {"round", "rounds"} <= set(status) else ""
+    message = str(status.get("message") or "")
+    message += "." if message and message[-1] not in ".!?" else ""
+    unfinished = "The numbers below are those of an unfinished run." if kind in ("fair", "bad") else ""
+    return markup.banner(kind, said, " ".join(part for part in (message or reached, unfinished) if part))
+
+
+def _numbers(records: pd.DataFrame, status: dict[str, Any], counts: Counts | None, settings: str) -> list[str]:
+    pairs = [("rounds", words.count(status["round"]))] if "round" in status else []
+    clients = len(counts) if counts is not None else _clients(settings)
+    pairs += [("clients", words.count(clients))] if clients is not None else []
+    pairs += [("parameters d", words.count(status["dimension"]))] if "dimension" in status else []
+    if len(records) == 0:
+        nothing = "There are no numbers to show: the run stopped before its first evaluation."
+        return [markup.facts(pairs), f'<p id="no-records">{nothing}</p>']
+    found = points(records)
+    pairs += [("repetitions", words.count(records["repetition"].nunique()))]
+    pairs += [("sweep points", words.count(len(found)))] if len(found) > 1 else []
+    if len(found) == 1:
+        shown = [name for name in (*measures(records)[:1], "uplink_bits") if name in records.columns]
+        pairs += [(words.meaning(name), words.in_words(name, summary(records, name)[0])) for name in shown]
+    if "seconds" in records.columns:
+        pairs += [("training time", words.seconds(float(records["seconds"].max())))]
+    if "compile_seconds" in status:
+        pairs += [("time to compile", words.seconds(float(status["compile_seconds"])))]
+    return [markup.facts(pairs), *_summary(records, found)]
+
+
+def _clients(settings: str) -> int | None:
+    found = tomllib.loads(settings).get("task", {})
+    clients = found.get("clients") if isinstance(found, dict) else None
+    return clients if isinstance(clients, int) else None
+
+
+def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
+    several = records["repetition"].nunique() > 1
+    note = "mean ± standard deviation over repetitions" if several else "one repetition"
+    costs = [name for name in ("uplink_bits", "downlink_bits", "seconds") if name in records.columns]
+    columns = [*measures(records), *costs]
+    names = swept(records)
+    heads = [*names, "rounds", *map(words.meaning, columns)]
+    rows = [
+        [
+            *(f"{value:g}" for value in point.settings.values()),
+            words.count(point.frame["round"].max()),
+            *(_cell(point.frame, name) for name in columns),
+        ]
+        for point in found
+    ]
+    heading = f"<h2>At the end<small>{note}</small></h2>"
+    return [heading, markup.table("summary", heads, rows, len(names))]
+
+
+def _cell(frame: pd.DataFrame, column: str) -> str:
+    """A final mean and spread, and how many repetitions have no number to add to it."""
+    said = words.with_spread(column, *summary(frame, column))
+    gone, count = lost(frame, column), repetitions(frame)
+    return f"{said} ({gone} of {count} not finite)" if 0 < gone < count else said
+
+
+def _curves(records: pd.DataFrame) -> list[str]:
+    body: list[str] = []
+    for measure in measures(records):
+        drawn = [_curve(records, measure, against) for against in AGAINST if against in records.columns]
+        heading = words.meaning(measure).capitalize()
+        body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
+    others = [_curve(records, name, "round") for name in information(records)]
+    if others:
+        body += ["<h2>Also seen<small>means over the clients and rounds since the last evaluation</small></h2>"]
+        body += [f'<div class="grid">{"".join(others)}</div>']
+    return body
+
+
+def _curve(records: pd.DataFrame, measure: str, against: str) -> str:
+    said = f"{words.meaning(measure)} against {AXES.get(against, words.meaning(against))}"
+    band = "mean, and band from the lowest to the highest repetition" if records["repetition"].nunique() > 1 else ""
+    caption = f"{said[0].upper()}{said[1:]}" + (f": {band}." if band else ".")
+    ends = "; ".join(
+        ": ".join(part for part in (point.label, _cell(point.frame, measure)) if part) for point in points(records)
+    )
+    alternative = f"Curve of {said}. At the end: {ends}."
+    return markup.figure(
+        f"curve-{measure}-{against}", chart(lines(records), measure, against, SMALL), alternative, caption
+    )
+
+
+def _holdings(counts: Counts | None) -> list[str]:
+    if counts is None:
+        return []
+    sizes = counts.sum(1)
+    said = (
+        f"{words.count(len(counts))} clients hold {words.count(sizes.sum())} examples of {counts.shape[1]} classes, "
+        f"from {words.count(sizes.min())} to {words.count(sizes.max())} each."
+    )
+    drawn = markup.figure("holdings", picture(counts), f"Who holds what. {said}", said, "wide")
+    return ["<h2>Who holds what</h2>", drawn]
+
+
+def _settings(settings: str) -> list[str]:
+    tables = tomllib.loads(settings)
+    loose = {name: value for name, value in tables.items() if not isinstance(value, dict | list)}
+    cards = [markup.card("settings", _pairs(loose))] if loose else []
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            cards.append(markup.card(name, _pairs(value)))
+        elif isinstance(value, list):
+            cards += [markup.card(f"{name} {number + 1}", _pairs(part)) for number, part in enumerate(value)]
+    return [
+        "<h2>Settings<small>as resolved</small></h2>",
+        f'<div class="slots" id="settings">{"".join(cards)}</div>',
+        f"<details><summary>settings.toml</summary><pre>{markup.text(settings)}</pre></details>",
+        "<h2>To reproduce</h2>",
+        '<pre id="reproduce">hush run settings.toml</pre>',
+        "<p>with the <code>settings.toml</code> of this folder, which names the seed, and the versions below.</p>",
+    ]
+
+
+def _pairs(settings: Any) -> list[tuple[str, str]]:
+    return [(name, _value(value)) for name, value in flat(settings).items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _versions(versions: dict[str, Any], status: dict[str, Any]) -> list[str]:
+    layout = status.get("layout")
+    cards = [markup.card("versions", _pairs(versions))] if versions else []
+    cards += [markup.card("layout", _pairs(layout))] if isinstance(layout, dict) and layout else []
+    return ["<h2>What computed it</h2>", f'<div class="slots" id="versions">{"".join(cards)}</div>'] if cards else []

@@ -1,0 +1,144 @@
+"""How a run is getting on: a live line on a terminal, plain lines elsewhere, and never a reason for a run to fail."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from hush.report import words
+
+SECONDS_BETWEEN_LINES = 1.0
+SHOW_CURSOR = "\x1b[?25h"
+SHORT = {"train_loss": "loss", "accuracy": "accuracy", "uplink_bits": "sent"}
+
+
+class Display:
+    """Shows rounds, loss, accuracy, bits and the time left; `enabled=False` shows nothing."""
+
+    def __init__(self, rounds: int, *, start: int = 0, stream: Any = None, enabled: bool | None = None) -> None:
+        self.rounds, self.start = rounds, start
+        self._stream: TextIO | None = stream if stream is not None else sys.stderr  # none under pythonw
+        self._shown = enabled is not False and self._stream is not None
+        self._live: Progress | None = None
+        self._round = start
+        self._began: tuple[int, float] | None = None  # the round and time to reckon speed from
+        self._last_line = -SECONDS_BETWEEN_LINES
+        self._withheld: str | None = None
+        self._numbers = ""
+
+    def __enter__(self) -> Self:
+        if _is_terminal(self._stream):
+            self._safely(self._begin)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._safely(self._refresh)
+            self._stop()
+        elif self._withheld is not None:
+            self._safely(self._line, self._withheld)
+
+    def update(self, round: int, row: Mapping[str, float] | None = None) -> None:
+        """So many rounds are done; `row` is what was measured, if it was."""
+        self._round = round
+        if self._began is None:  # the first report comes after compiling, which says nothing about speed
+            self._began = (round, time.monotonic())
+        if row is not None:
+            self._safely(self._note, row)
+        self._safely(self._refresh) if self._live is not None else self._safely(self._report, row is not None)
+
+    def message(self, text: str) -> None:
+        """Something to say beside the numbers."""
+        if self._live is not None:
+            self._safely(self._live.console.print, Text(text))
+        else:
+            self._safely(self._line, text)
+
+    def _safely(self, action: Callable[..., object], *arguments: Any) -> None:
+        """A terminal that went away, or cannot show a character, ends the display and not the run."""
+        if not self._shown:
+            return
+        try:
+            action(*arguments)
+        except Exception:
+            self._shown = False
+            self._stop()
+
+    def _begin(self) -> None:
+        console = Console(file=self._stream, force_terminal=True, force_jupyter=False, markup=False, highlight=False)
+        live = Progress(
+            TextColumn("round {task.completed:,.0f}/{task.total:,.0f}", style="bold"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[numbers]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", style="dim", markup=False),
+            console=console,
+        )
+        live.add_task("rounds", total=self.rounds, completed=self.start, numbers="", left="")
+        self._live = live
+        live.start()
+
+    def _refresh(self) -> None:
+        if self._live is not None:
+            left = self._left()
+            fields = {"numbers": self._numbers, "left": f"{left} left" if left else ""}
+            self._live.update(self._live.task_ids[0], completed=self._round, **fields)
+
+    def _stop(self) -> None:
+        """Give the terminal back as it was: the cursor shown, and the standard streams not redirected."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        try:
+            live.stop()
+        except Exception:
+            with contextlib.suppress(Exception):
+                assert self._stream is not None
+                self._stream.write(SHOW_CURSOR)
+                self._stream.flush()
+
+    def _note(self, row: Mapping[str, float]) -> None:
+        parts = (f"{SHORT[name]} {words.in_words(name, float(row[name]))}" for name in SHORT if name in row)
+        self._numbers = "  ".join(parts)
+
+    def _report(self, evaluated: bool) -> None:
+        if not evaluated:
+            return
+        left = self._left()
+        line = f"round {self._round}/{self.rounds}  {self._numbers}" + (f"  {left} left" if left else "")
+        soon = time.monotonic() - self._last_line < SECONDS_BETWEEN_LINES
+        if soon and self._round < self.rounds:
+            self._withheld = line  # said at the end, if nothing newer is
+            return
+        self._line(line)
+        self._last_line, self._withheld = time.monotonic(), None
+
+    def _left(self) -> str:
+        """The time left, if enough is known to say."""
+        if self._began is None or self._round <= self._began[0] or self._round >= self.rounds:
+            return ""
+        spent = time.monotonic() - self._began[1]
+        return words.seconds(spent / (self._round - self._began[0]) * (self.rounds - self._round))
+
+    def _line(self, line: str) -> None:
+        assert self._stream is not None
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+def _is_terminal(stream: Any) -> bool:
+    if os.environ.get("TERM") == "dumb":  # cannot move its cursor
+        return False
+    try:
+        return bool(stream.isatty())
+    except Exception:  # closed, or not quite a stream
+        return False

@@ -1,0 +1,151 @@
+"""Records: a row for each lane and evaluation. Reading them, and the questions every plot and table asks of them."""
+
+import json
+import math
+import tomllib
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+TOTALS = ("uplink_bits", "downlink_bits", "iterations", "seconds")  # what a run has cost so far
+AGAINST = ("round", "iterations", "uplink_bits", "downlink_bits", "seconds")  # what a curve can be drawn against
+
+
+class Point(NamedTuple):
+    """One point of a sweep, with the rows of its repetitions."""
+
+    settings: dict[str, float]
+    frame: pd.DataFrame
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name} = {value:g}" for name, value in self.settings.items())
+
+
+def swept(records: pd.DataFrame) -> list[str]:
+    """The swept settings: their names are paths, no measure's is."""
+    return [str(name) for name in records.columns if "." in str(name)]
+
+
+def measures(records: pd.DataFrame) -> list[str]:
+    """What the problem measured: the columns before the bits, accuracy first."""
+    found = _measured(records)
+    end = list(records.columns).index("uplink_bits") if "uplink_bits" in records.columns else len(records.columns)
+    ahead = [name for name in found if list(records.columns).index(name) < end]
+    return sorted(ahead, key=lambda name: (name != "accuracy", name != "test_loss"))
+
+
+def information(records: pd.DataFrame) -> list[str]:
+    """What else was worth looking at: norms, how often clipping bit."""
+    return [name for name in _measured(records) if name not in measures(records)]
+
+
+def _measured(records: pd.DataFrame) -> list[str]:
+    known = {"repetition", "round", *TOTALS, *swept(records)}
+    numeric = records.select_dtypes(["number", "bool"]).columns
+    return [str(name) for name in numeric if name not in known]
+
+
+def points(records: pd.DataFrame) -> list[Point]:
+    """The points of the sweep in their order; one without settings where nothing was swept."""
+    names = swept(records)
+    if not names:
+        return [Point({}, records)] if len(records) else []
+    groups = records.groupby(names, sort=False, dropna=False)
+    return [Point(dict(zip(names, _tuple(values), strict=True)), frame) for values, frame in groups]
+
+
+def _tuple(values: Any) -> tuple[float, ...]:
+    return tuple(values) if isinstance(values, tuple) else (values,)
+
+
+def series(frame: pd.DataFrame, measure: str, against: str) -> pd.DataFrame:
+    """Round by round, over the repetitions whose numbers are finite: `x` their mean place; `mean`, `low` and `high`."""
+    finite = frame[np.isfinite(frame[measure]) & np.isfinite(frame[against])]
+    groups = finite.assign(_x=finite[against]).groupby("round")
+    values = groups[measure]
+    return pd.DataFrame({"x": groups["_x"].mean(), "mean": values.mean(), "low": values.min(), "high": values.max()})
+
+
+def repetitions(frame: pd.DataFrame) -> int:
+    """How many independent repetitions there are."""
+    return int(frame["repetition"].nunique())
+
+
+def final(frame: pd.DataFrame) -> pd.DataFrame:
+    """The last row of each repetition of one point."""
+    return frame.sort_values("round", kind="stable").groupby("repetition").tail(1)
+
+
+def lost(frame: pd.DataFrame, measure: str) -> int:
+    """How many repetitions ended without a finite number."""
+    return int((~np.isfinite(final(frame)[measure])).sum())
+
+
+def summary(frame: pd.DataFrame, column: str) -> tuple[float, float | None]:
+    """The final mean over the repetitions that are finite, and their standard deviation where there are several."""
+    values = final(frame)[column].to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return math.nan, None
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+
+
+def require(folder: Path, *names: str) -> None:
+    """Refuse a folder that lacks one of these files; `a|b` is satisfied by either."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no run folder: there is no such folder")
+    missing = [name for name in names if not any((folder / each).is_file() for each in name.split("|"))]
+    if missing:
+        listed = ", ".join(name.replace("|", " or ") for name in missing)
+        raise ValueError(f"{folder} is no run folder: missing {listed}")
+
+
+def load_records(folder: str | Path) -> pd.DataFrame:
+    """The records of a run folder, as far as they were written."""
+    folder = Path(folder)
+    require(folder, "records.csv|records.parquet")
+    if not (folder / "records.csv").is_file():
+        return pd.read_parquet(folder / "records.parquet")
+    content = (folder / "records.csv").read_text()
+    # A run that was killed may leave half a line, and half a number is a wrong number.
+    whole = content[: content.rfind("\n") + 1]
+    if not whole.strip():
+        return pd.DataFrame()
+    records = pd.read_csv(StringIO(whole))
+    # A run that went on from a checkpoint may have written some rounds twice.
+    return records.drop_duplicates(["repetition", *swept(records), "round"], keep="last", ignore_index=True)
+
+
+def load_settings(folder: Path) -> dict[str, Any]:
+    """The settings of a run folder; nothing where there are none."""
+    path = folder / "settings.toml"
+    return tomllib.loads(path.read_text()) if path.is_file() else {}
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """A JSON file of a run folder; nothing where there is none."""
+    found = json.loads(path.read_text()) if path.is_file() else {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} should hold names and values, found {type(found).__name__}")
+    return found
+
+
+def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their paths, such as `uplink.0.levels`."""
+    pairs: Sequence[tuple[Any, Any]]
+    if isinstance(settings, dict):
+        pairs = list(settings.items())
+    elif isinstance(settings, list) and any(isinstance(entry, dict) for entry in settings):
+        pairs = list(enumerate(settings))
+    else:
+        return {prefix: settings}
+    return {path: value for name, part in pairs for path, value in flat(part, _join(prefix, name)).items()}
+
+
+def _join(prefix: str, name: Any) -> str:
+    return f"{prefix}.{name}" if prefix else str(name)

@@ -1,0 +1,57 @@
+"""What a run returns."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from hush.core.contract import Problem
+from hush.core.engine import unravelled
+from hush.report.folder import RunFolder
+from hush.report.holdings import holdings
+from hush.report.page import write_report
+from hush.report.plots import curve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Result:
+    """The records of a run and the models it ended with."""
+
+    records: pd.DataFrame  # a row for each lane and evaluation
+    vector: np.ndarray[Any, Any]  # [lanes, d], the final models; a lane is a repetition, or a point of a sweep
+    problem: Problem
+    status: dict[str, Any]  # how it ended: status, message, round, rounds, compile_seconds, layout, dimension
+    settings: dict[str, Any]
+    state: dict[str, np.ndarray[Any, Any]] = field(repr=False)  # what a checkpoint holds
+    history: np.ndarray[Any, Any] | None = None  # [evaluations, lanes, d], if `keep_models` asked for it
+    folder: Path | None = None
+
+    def model(self, index: int = 0) -> Any:
+        """The `index`-th final model: a pytree, and for an equinox model one that can be called."""
+        return self.problem.present(unravelled(self.problem, self.vector[index]))
+
+    def plot(self, measure: str = "accuracy", against: str = "round") -> "Figure":
+        """A curve of one measure, with a band over repetitions."""
+        return curve(self.records, measure, against)
+
+    def save(self, folder: str | Path) -> "Result":
+        """Write a run folder, as `run(folder=…)` does while it goes."""
+        made = RunFolder(folder)
+        made.begin(self.settings, holdings(self.problem))
+        write_all(made, self)
+        return replace(self, folder=made.path)
+
+
+def write_all(folder: RunFolder, result: Result) -> None:
+    """All that is known at the end."""
+    folder.checkpoint(result.state)
+    folder.models(result.vector)
+    if len(result.records):
+        folder.table(result.records)
+    folder.status(**result.status)
+    write_report(folder.path)

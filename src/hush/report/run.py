@@ -1,0 +1,280 @@
+"""`run`: an algorithm on a problem for so many rounds, with records, checkpoints and progress as it goes."""
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.check import whole
+from hush.core.contract import Problem
+from hush.core.simulation import Simulation
+from hush.report.folder import Row, RunFolder
+from hush.report.holdings import holdings
+from hush.report.progress import Display
+from hush.report.result import Result, write_all
+from hush.settings import describe
+
+# A call into the compiled program takes about this long: progress is seen and Ctrl-C heard as often.
+SECONDS_AT_ONCE = 0.5
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+
+class Diverged(RuntimeError):
+    """Every lane met a number that is not finite. `result` holds all up to there."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C. `result` holds all up to there, and a run folder can be resumed."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class WriteFailed(OSError):
+    """The run folder could not be written. `result` holds all up to there, `save` writes it elsewhere."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def run(
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    rounds: int,
+    *,
+    seed: int = 0,
+    repetitions: int | Sequence[int] = 1,
+    evaluate_every: int = 10,
+    sweep: Mapping[str, Sequence[float]] | None = None,
+    keep_models: bool = False,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    clients_at_once: int | None = None,
+    devices: int | None = None,
+    progress: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Result:
+    """Run `algorithm` on `problem` and return its records and models.
+
+    rounds, seed, repetitions   how long, from which seed, how many independent repetitions (or a list of their numbers)
+    evaluate_every              rounds between evaluations; the last round is always evaluated
+    sweep                       {"local.lr": [0.01, 0.1], …}: every point of the grid, in the same program
+    keep_models                 keep the model of each evaluation in `result.history`
+    folder, resume              write a run folder as the run goes; go on from the checkpoint that is in it
+    clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
+    progress                    a live display: True, False, or on a terminal only (None)
+    """
+    whole("rounds", rounds)
+    whole("evaluate_every", evaluate_every)
+    if resume and folder is None:
+        raise ValueError("resume needs the folder to resume from")
+    simulation = Simulation(
+        algorithm,
+        problem,
+        seed=seed,
+        repetitions=repetitions,
+        sweep=sweep,
+        clients_at_once=clients_at_once,
+        devices=devices,
+    )
+    asked = {
+        "rounds": rounds,
+        "seed": seed,
+        "repetitions": repetitions if isinstance(repetitions, int) else list(repetitions),
+        "evaluate_every": evaluate_every,
+        "keep_models": keep_models,
+    }
+    described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
+    files = None if folder is None else RunFolder(folder)
+    work = _Run(simulation, rounds, evaluate_every, keep_models, described, files)
+    if files is not None and resume:
+        work.restore(files)
+    elif files is not None:
+        files.begin(described, holdings(problem))
+    with Display(rounds, start=simulation.round, enabled=progress) as display, _deferred_interrupt() as interrupted:
+        return work.go(display, interrupted)
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event, so that a round is never cut in two; a second one stops at once."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    earlier = signal.getsignal(signal.SIGINT)
+
+    def hear(*_: Any) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, earlier)
+
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
+class _Run:
+    """The state of a run on the host."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        rounds: int,
+        evaluate_every: int,
+        keep_models: bool,
+        settings: dict[str, Any],
+        files: RunFolder | None,
+    ) -> None:
+        self.simulation, self.rounds, self.evaluate_every = simulation, rounds, evaluate_every
+        self.settings, self.files = settings, files
+        self.rows: list[Row] = []
+        self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
+        self.seconds = self.compile_seconds = 0.0
+        self.alive = np.ones(len(simulation.lanes), bool)
+
+    def restore(self, files: RunFolder) -> None:
+        """Go on from the checkpoint: the rows after it are run again."""
+        state = files.read_checkpoint()
+        self.simulation.restore(state)
+        self.seconds = float(state["seconds"])
+        self.rows = [row for row in files.read_records() if row["round"] <= self.simulation.round]
+        if self.history is not None:
+            self.history = list(state["history"]) if "history" in state else []
+        if self.rows:
+            files.table(pd.DataFrame(self.rows))
+
+    def go(self, display: Display, interrupted: threading.Event) -> Result:
+        """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
+        try:
+            self._status("running", "")
+            self._compile(display)
+            self._rounds(display, interrupted)
+        except OSError as error:
+            file, reason = error.filename or "the run folder", error.strerror or error
+            message = f"stopped at round {self.simulation.round}: cannot write {file}: {reason}"
+            raise WriteFailed(message, self._result("failed", message)) from error
+        if not self.alive.any():
+            message = f"diverged: every lane met a number that is not finite by round {self.simulation.round}"
+            raise Diverged(message, self._end("diverged", message))
+        if self.simulation.round < self.rounds:
+            message = f"interrupted after round {self.simulation.round} of {self.rounds}"
+            if self.files is not None:
+                message += f"; go on with: hush resume {self.files.path}"
+            raise Interrupted(message, self._end("interrupted", message))
+        return self._end("finished", "")
+
+    def _compile(self, display: Display) -> None:
+        display.message("compiling")
+        begin = time.perf_counter()
+        self.simulation.advance(0)
+        self.compile_seconds = time.perf_counter() - begin
+
+    def _rounds(self, display: Display, interrupted: threading.Event) -> None:
+        at_once, saved = 1, time.perf_counter()
+        while self.simulation.round < self.rounds and self.alive.any() and not interrupted.is_set():
+            now = self.simulation.round
+            until = min(self.rounds, (now // self.evaluate_every + 1) * self.evaluate_every)
+            block = min(at_once, until - now)
+            begin = time.perf_counter()
+            self.simulation.advance(block)
+            took = time.perf_counter() - begin
+            self.seconds += took
+            at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
+            evaluated = self._evaluate(display) if self.simulation.round == until else None
+            display.update(self.simulation.round, evaluated)
+            if self.files is not None and time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                self.files.checkpoint(self._state())
+                saved = time.perf_counter()
+
+    def _evaluate(self, display: Display) -> dict[str, float]:
+        columns = self.simulation.evaluate() | self.simulation.ledger.read()
+        first = [name for name in ("train_loss", "test_loss", "accuracy") if name in columns]
+        names = first + [name for name in columns if name not in first]
+        rows = [
+            {"repetition": lane.repetition}
+            | lane.settings
+            | {"round": self.simulation.round}
+            | {name: columns[name][index].item() for name in names}
+            | {"seconds": self.seconds}
+            for index, lane in enumerate(self.simulation.lanes)
+        ]
+        self.rows += rows
+        if self.history is not None:
+            self.history.append(self.simulation.models)
+        if self.files is not None:
+            self.files.append(rows)
+        self._notice_divergence(columns["train_loss"], display)
+        return {name: float(np.mean(columns[name])) for name in names}
+
+    def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
+        finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
+        for index in np.flatnonzero(self.alive & ~finite):
+            lane = self.simulation.lanes[index]
+            at = ", ".join(f"{name} = {value:g}" for name, value in lane.settings.items())
+            where = f"repetition {lane.repetition}" + (f" with {at}" if at else "")
+            message = f"{where} met a number that is not finite by round {self.simulation.round}"
+            display.message(message)
+            if len(self.alive) > 1:
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
+        self.alive &= finite
+
+    def _state(self) -> dict[str, np.ndarray[Any, Any]]:
+        history = {} if self.history is None else {"history": np.array(self.history)}
+        return self.simulation.state() | history | {"seconds": np.array(self.seconds)}
+
+    def _described(self, status: str, message: str) -> dict[str, Any]:
+        layout = self.simulation.layout
+        return {
+            "status": status,
+            "message": message,
+            "round": self.simulation.round,
+            "rounds": self.rounds,
+            "compile_seconds": self.compile_seconds,
+            "dimension": self.simulation.dimension,
+            "layout": {
+                "devices": layout.mesh.size,
+                "clients_at_once": layout.clients_at_once,
+                "lanes_at_once": layout.lanes_at_once,
+            },
+        }
+
+    def _status(self, status: str, message: str) -> None:
+        if self.files is not None:
+            self.files.status(**self._described(status, message))
+
+    def _result(self, status: str, message: str) -> Result:
+        return Result(
+            records=pd.DataFrame(self.rows),
+            vector=self.simulation.models,
+            problem=self.simulation.problem,
+            status=self._described(status, message),
+            settings=self.settings,
+            state=self._state(),
+            history=None if self.history is None else np.array(self.history),
+            folder=None if self.files is None else self.files.path,
+        )
+
+    def _end(self, status: str, message: str) -> Result:
+        result = self._result(status, message)
+        if self.files is not None:
+            try:
+                write_all(self.files, result)
+            except OSError as error:
+                raise WriteFailed(f"the run ended, but its folder cannot be written: {error}", result) from error
+        return result

@@ -1,0 +1,14 @@
+"""Settings files: an algorithm, its task and its run as TOML tables, and back.
+
+The pieces and the task functions are the schema: the fields they have, with the types they are declared with, are what
+a settings file may say. `describe` turns objects into plain tables, `build` turns tables into objects.
+"""
+
+from hush.settings.build import build
+from hush.settings.defaults import default_tables
+from hush.settings.describe import describe
+from hush.settings.errors import SettingsError
+from hush.settings.files import dumps, override, read
+from hush.settings.plan import Plan, Run
+
+__all__ = ["Plan", "Run", "SettingsError", "build", "default_tables", "describe", "dumps", "override", "read"]

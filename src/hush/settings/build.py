@@ -1,0 +1,152 @@
+"""From plain tables to an algorithm, a problem and a run."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from hush.algorithms import ALGORITHMS
+from hush.core.algorithm import Algorithm, InTurn, check
+from hush.core.check import nearest
+from hush.core.lanes import float_settings
+from hush.settings.describe import OWN, Tables, describe
+from hush.settings.errors import SettingsError, found, inside
+from hush.settings.plan import Plan, Run
+from hush.settings.schema import schema
+from hush.settings.values import PIECE, convert, fill, make
+from hush.tasks import TASKS
+from hush.tasks.models import MODELS
+
+SLOTS = tuple(schema(Algorithm))
+TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep")
+ARRAYS = ("uplink", "phases")
+
+
+def build(tables: Mapping[str, Any]) -> Plan:
+    """What the tables ask for, every name and value checked; the data is not touched before `Plan.problem()`.
+
+    >>> plan = build({"algorithm": {"name": "fedavg", "clients": 10, "steps": 5}, "local": {"lr": 0.05}})
+    >>> plan.algorithm.local.lr, plan.algorithm.cohort.size, plan.run["rounds"]
+    (0.05, 10, 100)
+    """
+    for name, value in tables.items():
+        if name not in TOP:
+            raise SettingsError(name, f"unknown table; {nearest(name, TOP)}")
+        if name not in (*ARRAYS, *SLOTS) and not isinstance(value, dict):
+            raise SettingsError(name, f"must be a table, {found(value)}")
+    slots = _slots(tables)
+    algorithm = _algorithm(slots)
+    return Plan(
+        algorithm,
+        run=asdict(make(Run, fill(Run, tables.get("run", {}), "run"), "run")),
+        sweep=_sweep(tables.get("sweep", {}), algorithm),
+        task=_task(tables["task"]) if "task" in tables else None,
+        name=tables["algorithm"]["name"] if "algorithm" in tables else _name(slots),
+    )
+
+
+def _slots(tables: Mapping[str, Any]) -> Tables:
+    """The tables of the slots: as they are, or a named algorithm's with what is given beside it put over them."""
+    given = {name: value for name, value in tables.items() if name in (*SLOTS, "phases")}
+    if "algorithm" not in tables:
+        return given
+    preset, arguments = _named(tables["algorithm"], ALGORITHMS, "algorithm")
+    made = make(preset, fill(preset, arguments, "algorithm"), "algorithm")
+    if isinstance(made, InTurn) and (stray := [name for name in given if name != "phases"]):
+        raise SettingsError(
+            stray[0],
+            f"{tables['algorithm']['name']} has {len(made.phases)} phases, each with slots of its own: "
+            f"say phases.0.{stray[0]} or phases.1.{stray[0]}",
+        )
+    merged: Tables = _put_over(describe(made), given, "")
+    return merged
+
+
+def _put_over(base: Any, over: Any, place: str) -> Any:
+    """`over` where it says something, `base` elsewhere; another piece is another table, and starts from nothing."""
+    if isinstance(base, list) and isinstance(over, dict) and over and all(str(key).isdigit() for key in over):
+        entries = list(base)
+        for key, value in over.items():
+            if int(key) >= len(base):
+                raise SettingsError(inside(place, key), f"there are only {len(base)} to choose from, counted from 0")
+            entries[int(key)] = _put_over(base[int(key)], value, inside(place, key))
+        return entries
+    if not isinstance(base, dict) or not isinstance(over, dict) or over.get(PIECE, base.get(PIECE)) != base.get(PIECE):
+        return over
+    return base | {name: _put_over(base.get(name), value, inside(place, name)) for name, value in over.items()}
+
+
+def _algorithm(slots: Tables) -> Algorithm | InTurn:
+    if "phases" in slots:
+        if stray := [name for name in slots if name != "phases"]:
+            raise SettingsError(stray[0], "an algorithm has either phases or slots of its own, found both")
+        phases = slots["phases"]
+        if not isinstance(phases, list) or not all(isinstance(phase, dict) for phase in phases):
+            raise SettingsError("phases", f"must be an array of tables, {found(phases)}")
+        made = tuple(_phase(phase, inside("phases", index)) for index, phase in enumerate(phases))
+        algorithm: Algorithm | InTurn = make(InTurn, {"phases": made}, "phases")
+    else:
+        if not slots:
+            raise SettingsError("algorithm", f"is missing; a table with a name, known: {', '.join(ALGORITHMS)}")
+        algorithm = _phase(slots, "")
+    make(check, {"algorithm": algorithm}, "")
+    return algorithm
+
+
+def _phase(slots: Tables, place: str) -> Algorithm:
+    made: Algorithm = make(Algorithm, fill(Algorithm, slots, place, what="slot"), place)
+    return made
+
+
+def _name(slots: Tables) -> str:
+    """What to call an algorithm that has no name: its (last) local rule."""
+    local = slots["phases"][-1]["local"] if "phases" in slots else slots["local"]
+    return str(local if isinstance(local, str) else local.get(PIECE, OWN))
+
+
+def _named(table: Mapping[str, Any], known: Mapping[str, Any], place: str) -> tuple[Any, Tables]:
+    """A table with a name: what it names, and the rest."""
+    rest = dict(table)
+    name = rest.pop("name", None)
+    if name is None:
+        raise SettingsError(f"{place}.name", f"is missing; known: {', '.join(known)}")
+    if not isinstance(name, str) or name not in known:
+        raise SettingsError(f"{place}.name", f"unknown {place} {name!r}; {nearest(str(name), known)}")
+    return known[name], rest
+
+
+def _task(table: Mapping[str, Any]) -> dict[str, Any]:
+    if table.get("name") == OWN:
+        return {"name": OWN}
+    made_by, arguments = _named(table, TASKS, "task")
+    filled = fill(made_by, arguments, "task", what=f"setting of {table['name']}")
+    if "model" in schema(made_by):
+        model = filled.get("model", schema(made_by)["model"].default)
+        if not isinstance(model, str) or model not in MODELS:
+            raise SettingsError("task.model", f"unknown model {model!r}; {nearest(str(model), MODELS)}")
+        options = arguments.get("model_options", {})
+        known = schema(MODELS[model], keyword_only=True)
+        if options:
+            place = "task.model_options"
+            filled["model_options"] = fill(MODELS[model], options, place, known, f"option of {model}")
+    return {"name": table["name"]} | filled
+
+
+def _sweep(table: Mapping[str, Any], algorithm: Algorithm | InTurn) -> dict[str, list[float]] | None:
+    settings, swept = float_settings(algorithm), {}
+    for path, values in _flat(table):
+        place = inside("sweep", path)
+        if path not in settings:
+            raise SettingsError(place, f"no such number to sweep over; {nearest(path, settings)}")
+        if not isinstance(values, list) or not values:
+            raise SettingsError(place, f"must be an array of one or more numbers, {found(values)}")
+        swept[path] = convert(values, list[float], place)
+    return swept or None
+
+
+def _flat(table: Mapping[str, Any], place: str = "") -> list[tuple[str, Any]]:
+    """`"local.lr" = […]` and `local.lr = […]` mean the same, though only TOML's second is a table in a table."""
+    pairs: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        path = inside(place, name)
+        pairs += _flat(value, path) if isinstance(value, dict) else [(path, value)]
+    return pairs

@@ -1,0 +1,17 @@
+"""The settings to begin with: small enough for a laptop, hard enough to see differences."""
+
+from typing import Any
+
+from hush.algorithms import ALGORITHMS
+from hush.settings.schema import schema
+
+TASK = {"name": "digits", "clients": 20, "classes_per_client": 2, "model": "softmax"}
+ARGUMENTS = {"clients": 10, "steps": 10, "lr": 0.1, "batch": 16}
+RUN = {"rounds": 60, "seed": 0, "repetitions": 3, "evaluate_every": 5}
+
+
+def default_tables(algorithm: str = "fedavg") -> dict[str, Any]:
+    """Settings for an algorithm by name, complete enough to run."""
+    taken = schema(ALGORITHMS[algorithm])
+    arguments = {name: value for name, value in ARGUMENTS.items() if name in taken}
+    return {"task": dict(TASK), "algorithm": {"name": algorithm} | arguments, "run": dict(RUN)}

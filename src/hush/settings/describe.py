@@ -1,0 +1,72 @@
+"""From objects to plain tables, which a TOML file can hold."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.contract import Problem
+from hush.settings.schema import name_of, schema
+
+OWN = "own"  # the name of a task that only the user's program can make
+
+Tables = dict[str, Any]
+
+
+def describe(
+    algorithm: Algorithm | InTurn,
+    problem: Problem | None = None,
+    run: Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[float]] | None = None,
+) -> Tables:
+    """All that was asked for, as tables: `build` makes the same again of them.
+
+    >>> from hush.algorithms import fedavg
+    >>> describe(fedavg(clients=10, steps=5))["cohort"]
+    {'piece': 'uniform', 'size': 10, 'weighting': 'examples'}
+    """
+    if isinstance(algorithm, InTurn):
+        tables: Tables = {"phases": [_fields(phase) for phase in algorithm.phases]}
+    else:
+        tables = _fields(algorithm)
+    if problem is not None:
+        recipe = getattr(problem, "recipe", None)
+        tables["task"] = plain(getattr(recipe, "settings", None) or {"name": OWN})
+    if run is not None:
+        tables["run"] = plain(run)
+    if sweep:
+        tables["sweep"] = {path: [float(value) for value in values] for path, values in sweep.items()}
+    return tables
+
+
+def plain(value: Any) -> Any:
+    """A value as TOML can hold it."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic | np.ndarray | jax.Array):
+        return np.asarray(value).tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items() if entry is not None}
+    if isinstance(value, Sequence):
+        return [plain(entry) for entry in value if entry is not None]
+    if isinstance(value, eqx.Module) and not inspect.isroutine(value):
+        return {"piece": name_of(value)} | _fields(value)
+    if callable(value):  # a schedule that is a plain function: readable, though it cannot be built again
+        return {"piece": name_of(value)}
+    return repr(value)
+
+
+def _fields(piece: Any) -> Tables:
+    values = ((name, getattr(piece, name, None)) for name in _settable(type(piece)))
+    return {name: plain(value) for name, value in values if value is not None}
+
+
+def _settable(kind: type) -> list[str]:
+    try:
+        return list(schema(kind))
+    except (NameError, TypeError):  # a user's own class may declare types that cannot be looked up
+        return list(inspect.signature(kind).parameters)

@@ -1,0 +1,74 @@
+"""What a settings file asks for, ready to run."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.check import whole
+from hush.core.contract import Problem
+from hush.core.lanes import numbered
+from hush.settings.describe import OWN, Tables, describe, plain
+from hush.settings.errors import SettingsError
+from hush.settings.values import make
+from hush.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Run:
+    """How long, from which seed, how often; and how the work is laid out, which changes no result.
+
+    rounds, evaluate_every      how many rounds, and how many of them between evaluations
+    seed, repetitions           where randomness begins; how many independent repetitions, or a list of their numbers
+    clients_at_once, devices    how the work is laid out; chosen for the machine if not given
+    keep_models                 keep the model of every evaluation
+    """
+
+    rounds: int = 100
+    seed: int = 0
+    repetitions: int | tuple[int, ...] = 1
+    evaluate_every: int = 10
+    clients_at_once: int | None = None
+    devices: int | None = None
+    keep_models: bool = False
+
+    def __post_init__(self) -> None:
+        whole("rounds", self.rounds)
+        whole("seed", self.seed, 0)
+        numbered(self.repetitions)
+        whole("evaluate_every", self.evaluate_every)
+        for name in ("clients_at_once", "devices"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An algorithm, a problem that is made when it is asked for, and how to run the one on the other.
+
+    `run(plan.algorithm, plan.problem(), **plan.run, sweep=plan.sweep)` is what a settings file means.
+    """
+
+    algorithm: Algorithm | InTurn
+    run: dict[str, Any] = field(default_factory=lambda: asdict(Run()))
+    sweep: dict[str, list[float]] | None = None
+    task: dict[str, Any] | None = None  # `name`, and the arguments of that task
+    name: str = "own"  # what to call it: the algorithm's name, or its local rule's
+
+    def problem(self) -> Problem:
+        """The data and the model: reads files and may download them."""
+        if self.task is None:
+            raise SettingsError("task", f"is missing; a table with a name, known: {', '.join(TASKS)}")
+        if self.task["name"] == OWN:
+            raise SettingsError(
+                "task.name",
+                "the problem is the user's own, which a settings file cannot make again; run it from Python",
+            )
+        arguments = {name: value for name, value in self.task.items() if name != "name"}
+        made: Problem = make(TASKS[self.task["name"]], arguments, "task")
+        return made
+
+    @property
+    def tables(self) -> Tables:
+        """All of it written out, with nothing left to defaults."""
+        tables = describe(self.algorithm, None, self.run, self.sweep)
+        return tables if self.task is None else tables | {"task": plain(self.task)}

@@ -1,0 +1,34 @@
+"""Four CPU devices, whatever the machine has, so that one device = several can be tested; and shared small problems."""
+
+import os
+
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+os.environ.setdefault("HUSH_OFFLINE", "1")
+
+import numpy as np
+import pytest
+
+import hush
+
+
+@pytest.fixture(scope="session")
+def matrices():
+    """Six clients' quadratics f_i(x) = ½‖A_i x − b_i‖², well enough conditioned for a step of 0.05."""
+    draws = np.random.default_rng(7)
+    return draws.normal(size=(6, 4, 3)), draws.normal(size=(6, 4))
+
+
+@pytest.fixture(scope="session")
+def quadratic(matrices):
+    return hush.tasks.quadratic(*matrices)
+
+
+@pytest.fixture(scope="session")
+def unequal():
+    """Seven clients with 1 to 13 examples, a linear model with 3 classes."""
+    draws = np.random.default_rng(3)
+    sizes = [1, 13, 4, 5, 2, 8, 7]
+    x = draws.normal(size=(sum(sizes), 5)).astype(np.float32)
+    y = draws.integers(0, 3, sum(sizes))
+    return hush.tasks.arrays(x, y, np.repeat(np.arange(7), sizes), model="softmax", test=(x[:9], y[:9]))
