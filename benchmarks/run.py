@@ -105,6 +105,7 @@ def cells(line: dict) -> list[str]:
         line["contender"],
         show("rounds_per_second", ".3g"),
         show("hush_over_this", ".2f"),
+        show("rounds", "d"),
         show("first_round_seconds", ".2f"),
         show("peak_memory_mb", ".0f"),
         show("accuracy", ".3f"),
@@ -112,7 +113,17 @@ def cells(line: dict) -> list[str]:
     ]
 
 
-HEADER = ["work", "contender", "rounds/s", "hush/this", "first round, s", "memory, MB", "accuracy", "notes"]
+HEADER = [
+    "work",
+    "contender",
+    "rounds/s",
+    "hush/this",
+    "rounds",
+    "first round, s",
+    "memory, MB",
+    "accuracy",
+    "notes",
+]
 
 
 def print_table(lines: list[dict]) -> None:

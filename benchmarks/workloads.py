@@ -64,7 +64,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Data:
-    """Images uint8 [clients, examples, 784], labels int32 [clients, examples]; the test set has no clients."""
+    """Images uint8 [clients, examples, 784], labels int32 [clients, examples]; the test set unsplit."""
 
     train_images: np.ndarray
     train_labels: np.ndarray

@@ -3,7 +3,8 @@
 import os
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+# Small programs: compiling them well costs more than it gains.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
 os.environ.setdefault("HUSH_OFFLINE", "1")
 
 import numpy as np

@@ -112,6 +112,8 @@ def best_of(variants: Mapping[str, Mapping[str, str]], arguments: argparse.Names
         )
         lines[variant] = json.loads(completed.stdout.splitlines()[-1])
     best = max(lines, key=lambda variant: lines[variant]["rounds_per_second"])
+    if len(lines) == 1:
+        return lines[best]
     seen = ", ".join(f"{variant} {lines[variant]['rounds_per_second']:.3g}/s" for variant in lines)
     notes = "; ".join(filter(None, [lines[best]["notes"], f"best of: {seen}"]))
     return {**lines[best], "notes": notes}

@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hush.app.tables import print_frame, print_summary
+from hush.app.tables import print_comparison, print_summary
 from hush.report.page import write_report
 from hush.report.result import Result
 from hush.report.run import Diverged, Interrupted
@@ -62,7 +62,7 @@ def compare(folders: Sequence[Path], out: Path) -> None:
     if len(folders) < 2:
         raise SettingsError("", f"a comparison takes two or more runs, found {len(folders)}")
     checked = [_run_folder(folder) for folder in folders]
-    print_frame(table(checked))
+    print_comparison(table(checked))
     print(write_comparison(checked, out))
 
 

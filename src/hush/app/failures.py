@@ -21,6 +21,9 @@ CODES = {
     INTERRUPTED: "interrupted; hush resume goes on",
 }
 
+# Errors of modules that are imported only when they are needed.
+LATER = {("hush.report.run", "Diverged"): DIVERGED, ("hush.tasks.download", "DataUnavailable"): NO_DATA}
+
 EPILOGUE = "\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in CODES.items())])
 
 _tracebacks = [False]
@@ -48,12 +51,18 @@ def code_of(error: BaseException) -> int | None:
         return NOT_WRITTEN
     if isinstance(error, ValueError):
         return BAD_SETTINGS
-    # An error of a module that was never imported cannot have been raised: no need to wait for the import.
-    for module, name, code in (("hush.report.run", "Diverged", DIVERGED), ("hush.tasks.download", "DataUnavailable", NO_DATA)):
+    # What a module that was never imported defines cannot have been raised: no need to wait for the import.
+    for (module, name), code in LATER.items():
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
             return code
     return None
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"could not write {error.filename or ''}: {error.strerror}"
+    return str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)
 
 
 def plainly(command: Callable[P, None]) -> Callable[P, None]:
@@ -74,7 +83,7 @@ def plainly(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             if _tracebacks[0]:
                 traceback.print_exc()
-            complain(str(error) or ("interrupted" if code == INTERRUPTED else type(error).__name__))
+            complain(_message(error))
             raise typer.Exit(code) from None
 
     return wrapped

@@ -26,7 +26,7 @@ def text(name: str, pieces: bool = False) -> str:
     ]
     if not found:
         raise SettingsError(
-            "", f"unknown name {name!r}; {nearest(name, [n for slot in SLOTS.values() for n in slot.table])}"
+            "", f"unknown name {name!r}; {nearest(name, {n for slot in SLOTS.values() for n in slot.table})}"
         )
     if len(found) > 1:
         raise SettingsError("", f"{name!r} is in several slots; say {' or '.join('.'.join(pair) for pair in found)}")

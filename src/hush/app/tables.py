@@ -2,57 +2,65 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hush.report.records import measures, points, repetitions, summary, swept
 from hush.report.result import Result
+from hush.report.words import bits, in_words, meaning, with_spread
 
-MEASURES = ("accuracy", "test_loss", "train_loss")
+COSTS = ("uplink_bits", "seconds")
+# Columns of a comparison for which there is room on a terminal; its page has all of them.
+COMPARED = ("run", "repetitions", "round", "accuracy", "test_loss", "uplink_bits", "bits_to_target")
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
     """Rows under headings, as wide as the terminal; into a file or a pipe, wide enough to be read."""
-    table = Table(*headings, title=title, title_justify="left", show_lines=False)
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def print_frame(frame: pd.DataFrame) -> None:
-    """A table of pandas."""
-    rows = ([_number(value) for value in row] for row in frame.itertuples(index=False))
-    print_table([str(name) for name in frame.columns], rows)
-
-
 def print_summary(result: Result) -> None:
     """How a run stands at its last evaluation: a row for each point of its sweep, mean ± deviation over repetitions."""
-    status = result.status
-    if result.records.empty:
-        print(f"{status['status']} before the first evaluation, at round {status['round']}")
+    status, records = result.status, result.records
+    title = f"{status['status']} at round {status['round']} of {status['rounds']}"
+    if records.empty:
+        print(f"{title}, before the first evaluation")
         return
-    last = result.records[result.records["round"] == result.records["round"].max()]
-    columns = list(result.records.columns)
-    swept = columns[1 : columns.index("round")]
-    measures = [name for name in MEASURES if name in columns]
-    rows = []
-    for _, group in last.groupby(swept, sort=False) if swept else [((), last)]:
-        values = [f"{group[name].iloc[0]:g}" for name in swept]
-        values += [_spread(group[name].to_numpy(float)) for name in measures]
-        values += [f"{group['uplink_bits'].mean() / 8e6:.3g}", f"{group['seconds'].mean():.3g}"]
-        rows.append(values)
-    repetitions = result.records["repetition"].nunique()
-    title = f"{status['status']}: round {status['round']} of {status['rounds']}, {repetitions} repetition(s)"
-    print_table([*swept, *measures, "uplink MB", "seconds"], rows, title)
+    columns = measures(records)
+    rows = [
+        [f"{value:g}" for value in point.settings.values()]
+        + [with_spread(name, *summary(point.frame, name)) for name in columns]
+        + [in_words(name, summary(point.frame, name)[0]) for name in COSTS]
+        for point in points(records)
+    ]
+    headings = [*swept(records), *map(meaning, (*columns, *COSTS))]
+    print_table(headings, rows, f"{title}, repetitions: {repetitions(records)}")
 
 
-def _spread(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> str:
-    deviation = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
-    return f"{values.mean():.4f}{deviation}"
+def print_comparison(frame: pd.DataFrame) -> None:
+    """Runs side by side."""
+    loss = () if "test_loss" in frame.columns else ("train_loss",)
+    names = [str(name) for name in frame.columns if name in (*COMPARED, *loss) or "." in str(name)]
+    rows = [[_cell(name, row) for name in names] for _, row in frame.iterrows()]
+    print_table([name if "." in name else meaning(name) for name in names], rows)
 
 
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _cell(name: str, row: "pd.Series[Any]") -> str:
+    value = row[name]
+    if isinstance(value, str):
+        return value
+    if "." in name or name in ("repetitions", "round"):
+        return "" if pd.isna(value) else f"{value:g}"
+    if name == "bits_to_target":
+        return "never" if pd.isna(value) else bits(value)
+    deviation = row.get(f"{name}_deviation")
+    return with_spread(name, float(value), None if deviation is None or pd.isna(deviation) else float(deviation))

@@ -27,7 +27,7 @@ INK, SOFT, GRID, PAPER = "#1b2431", "#5a6675", "#e2e6eb", "#fffffe"
 # In a page these follow the reader's light or dark mode.
 VARIABLES = {INK: "var(--ink)", SOFT: "var(--soft)", GRID: "var(--line)", PAPER: "var(--card)"}
 FONT = 9.0
-DOTS_PER_INCH = 150
+DOTS_ACROSS = 1000
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -86,11 +86,17 @@ def say(ax: Axes, text: str) -> None:
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=SOFT, fontsize=FONT + 1)
 
 
+def settled(figure: Drawing) -> Drawing:
+    """The figure with its layout fixed as it is now, which would otherwise be worked out anew for every file."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
 def png(figure: Figure) -> bytes:
-    """The figure as a PNG image."""
+    """The figure as a PNG image, about a thousand dots wide."""
     buffer = io.BytesIO()
-    with _ONE_AT_A_TIME:  # a figure being drawn is not safe to draw from another thread
-        figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH)
+    figure.savefig(buffer, format="png", dpi=DOTS_ACROSS / figure.get_figwidth())
     return buffer.getvalue()
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hush.report import markup, words
-from hush.report.canvas import Drawing, write_png
+from hush.report.canvas import Drawing, settled, write_png
 from hush.report.plots import SIZE, Line, chart, check, lines
 from hush.report.records import (
     TOTALS,
@@ -49,34 +49,33 @@ def compare(folders: Sequence[str | Path], measure: str | None = None, against: 
 def table(folders: Sequence[str | Path]) -> pd.DataFrame:
     """A row for each run, or each point of its sweep: final means over repetitions, and what they cost.
 
-    `bits_to_target` is what all clients had sent by the first evaluation at which the mean was as good as the worst run's
-    final one (`target`): the fair question to runs that stop at different places.
+    `bits_to_target` is what all clients had sent by the first evaluation at which the mean was as good as the worst
+    run's final one (`target`): the fair question to runs that stop at different places.
     """
     return _table(_load(folders))
 
 
 def write_comparison(folders: Sequence[str | Path], out: Path) -> Path:
-    """A page with the table and the curves, and the curves as PNG files, in the folder `out` (or as `out`, an .html)."""
+    """A page with table and curves, and the curves as PNG files, in the folder `out` (or beside `out`, an .html)."""
     runs = _load(folders)
     out = Path(out)
     path = out if out.suffix == ".html" else out / "comparison.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = [*_summary(runs), *_sources(folders, runs)]
-    common = _common(runs)
-    for measure in reversed(common):
-        drawn = []
-        for against in _axes(runs):
-            write_png(_overlay(runs, measure, against, SIZE), path.parent / f"compare-{measure}-{against}.png")
-            name = f"compare-{measure}-{against}"
-            said = f"{words.meaning(measure)} against {words.label(against).removesuffix(' (bit)')}".capitalize()
-            labels = ", ".join(run.label for run in runs)
-            large = _overlay(runs, measure, against, LARGE)
-            drawn.append(markup.figure(name, large, f"{said}, of {labels}.", f"{said}."))
-        heading = markup.text(words.meaning(measure).capitalize())
-        body = [f'<h2>{heading}</h2>\n<div class="grid two">{"".join(drawn)}</div>', *body]
-    return markup.write(
-        path, markup.document(" and ".join(run.label for run in runs), "hush, comparison of runs", body)
-    )
+    body = _summary(runs)
+    for measure in _common(runs):
+        drawn = "".join(_figure(runs, measure, against, path.parent) for against in _axes(runs))
+        body += [f"<h2>{markup.text(words.meaning(measure).capitalize())}</h2>", f'<div class="grid two">{drawn}</div>']
+    body += _sources(folders, runs)
+    title = ", ".join(Path(folder).resolve().name for folder in folders)
+    return markup.write(path, markup.document(title, "hush, comparison of runs", body))
+
+
+def _figure(runs: list[Run], measure: str, against: str, files: Path) -> str:
+    name = f"compare-{measure}-{against}"
+    overlay = settled(_overlay(runs, measure, against, LARGE))
+    write_png(overlay, files / f"{name}.png")
+    said = f"{words.meaning(measure)} against {words.cost(against)}".capitalize()
+    return markup.figure(name, overlay, f"{said}: {', '.join(run.label for run in runs)}.", f"{said}.")
 
 
 def _load(folders: Sequence[str | Path]) -> list[Run]:
@@ -95,7 +94,7 @@ def _load(folders: Sequence[str | Path]) -> list[Run]:
 
 
 def _labels(paths: list[Path], settings: list[dict[str, Any]]) -> list[str]:
-    """The settings in which the runs differ if these are few and all have them, otherwise what their folders are called."""
+    """The settings in which the runs differ if these are few and all have them, otherwise their folders' names."""
     names = list(dict.fromkeys(name for each in settings for name in each))
     differ = [name for name in names if any(each.get(name) != settings[0].get(name) for each in settings)]
     if 0 < len(differ) <= SETTINGS_IN_A_LABEL and all(name in each for name in differ for each in settings):
@@ -164,16 +163,17 @@ def _bits_to(frame: pd.DataFrame, measure: str, target: float) -> float:
 def _summary(runs: list[Run]) -> list[str]:
     found = _table(runs)
     names = [column for column in found.columns if column == "run" or "." in column]
-    shown = [name for name in (*_common(runs), *TOTALS) if name in found.columns]
-    target_measure = _common(runs)[0]
-    target = words.in_words(target_measure, found["target"].iloc[0])
-    heads = [*names, "rounds", *map(words.meaning, shown), f"sent until {words.meaning(target_measure)} {target}"]
+    reached = _common(runs)
+    costs = [name for name in ("uplink_bits", "downlink_bits", "seconds") if name in found.columns]
+    target = f"{words.meaning(reached[0])} {words.in_words(reached[0], found['target'].iloc[0])}"
+    heads = [*names, "rounds", *map(words.meaning, reached), f"sent until {target}", *map(words.meaning, costs)]
     rows = [
         [
             *(_name(row[name]) for name in names),
             words.count(row["round"]),
-            *(words.with_spread(name, row[name], row.get(f"{name}_deviation")) for name in shown),
+            *(words.with_spread(name, row[name], row[f"{name}_deviation"]) for name in reached),
             words.bits(row["bits_to_target"]) if math.isfinite(row["bits_to_target"]) else "not reached",
+            *(words.in_words(name, row[name]) for name in costs),
         ]
         for row in ({str(key): value for key, value in each.items()} for each in found.to_dict("records"))
     ]

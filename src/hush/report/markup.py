@@ -38,7 +38,7 @@ h2 small { font-weight: 400; font-size: 14px; color: var(--soft); margin-left: 8
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 10px; background: var(--card); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 8px 16px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; font-size: 13px; color: var(--soft); }
+th { white-space: normal; vertical-align: bottom; font-weight: 600; font-size: 13px; color: var(--soft); }
 tr:last-child td { border-bottom: 0; }
 td.name, th.name { text-align: left; }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; align-items: start; }

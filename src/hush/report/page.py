@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from hush.report import markup, words
-from hush.report.canvas import write_png
+from hush.report.canvas import settled, write_png
 from hush.report.holdings import Counts, picture
-from hush.report.plots import SIZE, chart, lines
+from hush.report.plots import chart, lines
 from hush.report.records import (
     Point,
     flat,
@@ -28,7 +28,6 @@ from hush.report.records import (
 
 AGAINST = ("round", "uplink_bits", "seconds")
 FILES_AGAINST = ("round", "uplink_bits")
-AXES = {"uplink_bits": "bits sent by all clients", "downlink_bits": "bits sent to all clients"}
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
@@ -48,16 +47,11 @@ def write_report(folder: Path) -> Path:
     counts = _counts(folder)
     status = load_json(folder / "status.json")
     settings = (folder / "settings.toml").read_text()
-    for measure in measures(records):
-        for against in (name for name in FILES_AGAINST if name in records.columns):
-            write_png(chart(lines(records), measure, against, SIZE), folder / f"curve-{measure}-{against}.png")
-    if counts is not None:
-        write_png(picture(counts), folder / "holdings.png")
     body = [
-        _banner(status),
+        _banner(status, len(records)),
         *_numbers(records, status, counts, settings),
-        *_curves(records),
-        *_holdings(counts),
+        *_curves(records, folder),
+        *_holdings(counts, folder),
         *_settings(settings),
         *_versions(load_json(folder / "versions.json"), status),
     ]
@@ -73,12 +67,12 @@ def _counts(folder: Path) -> Counts | None:
         return counts
 
 
-def _banner(status: dict[str, Any]) -> str:
+def _banner(status: dict[str, Any], rows: int) -> str:
     kind, said = BANNERS.get(str(status.get("status")), ("note", "How this run ended is not known."))
     reached = f"{status['round']} of {status['rounds']} rounds." if {"round", "rounds"} <= set(status) else ""
     message = str(status.get("message") or "")
     message += "." if message and message[-1] not in ".!?" else ""
-    unfinished = "The numbers below are those of an unfinished run." if kind in ("fair", "bad") else ""
+    unfinished = "The numbers below are those of an unfinished run." if kind in ("fair", "bad") and rows else ""
     return markup.banner(kind, said, " ".join(part for part in (message or reached, unfinished) if part))
 
 
@@ -135,33 +129,34 @@ def _cell(frame: pd.DataFrame, column: str) -> str:
     return f"{said} ({gone} of {count} not finite)" if 0 < gone < count else said
 
 
-def _curves(records: pd.DataFrame) -> list[str]:
+def _curves(records: pd.DataFrame, folder: Path) -> list[str]:
     body: list[str] = []
     for measure in measures(records):
-        drawn = [_curve(records, measure, against) for against in AGAINST if against in records.columns]
+        drawn = [_curve(records, measure, against, folder) for against in AGAINST if against in records.columns]
         heading = words.meaning(measure).capitalize()
         body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
-    others = [_curve(records, name, "round") for name in information(records)]
+    others = [_curve(records, name, "round", None) for name in information(records)]
     if others:
         body += ["<h2>Also seen<small>means over the clients and rounds since the last evaluation</small></h2>"]
         body += [f'<div class="grid">{"".join(others)}</div>']
     return body
 
 
-def _curve(records: pd.DataFrame, measure: str, against: str) -> str:
-    said = f"{words.meaning(measure)} against {AXES.get(against, words.meaning(against))}"
+def _curve(records: pd.DataFrame, measure: str, against: str, files: Path | None) -> str:
+    name = f"curve-{measure}-{against}"
+    drawn = settled(chart(lines(records), measure, against, SMALL))
+    if files is not None and against in FILES_AGAINST:
+        write_png(drawn, files / f"{name}.png")
+    said = f"{words.meaning(measure)} against {words.cost(against)}"
     band = "mean, and band from the lowest to the highest repetition" if records["repetition"].nunique() > 1 else ""
     caption = f"{said[0].upper()}{said[1:]}" + (f": {band}." if band else ".")
     ends = "; ".join(
         ": ".join(part for part in (point.label, _cell(point.frame, measure)) if part) for point in points(records)
     )
-    alternative = f"Curve of {said}. At the end: {ends}."
-    return markup.figure(
-        f"curve-{measure}-{against}", chart(lines(records), measure, against, SMALL), alternative, caption
-    )
+    return markup.figure(name, drawn, f"Curve of {said}. At the end: {ends}.", caption)
 
 
-def _holdings(counts: Counts | None) -> list[str]:
+def _holdings(counts: Counts | None, folder: Path) -> list[str]:
     if counts is None:
         return []
     sizes = counts.sum(1)
@@ -169,8 +164,10 @@ def _holdings(counts: Counts | None) -> list[str]:
         f"{words.count(len(counts))} clients hold {words.count(sizes.sum())} examples of {counts.shape[1]} classes, "
         f"from {words.count(sizes.min())} to {words.count(sizes.max())} each."
     )
-    drawn = markup.figure("holdings", picture(counts), f"Who holds what. {said}", said, "wide")
-    return ["<h2>Who holds what</h2>", drawn]
+    drawn = picture(counts)
+    write_png(drawn, folder / "holdings.png")
+    shown = markup.figure("holdings", drawn, f"Who holds what. {said}", said, "wide")
+    return ["<h2>Who holds what</h2>", shown]
 
 
 def _settings(settings: str) -> list[str]:

@@ -90,7 +90,7 @@ class Display:
     def _refresh(self) -> None:
         if self._live is not None:
             left = self._left()
-            fields = {"numbers": self._numbers, "left": f"{left} left" if left else ""}
+            fields: dict[str, Any] = {"numbers": self._numbers, "left": f"{left} left" if left else ""}
             self._live.update(self._live.task_ids[0], completed=self._round, **fields)
 
     def _stop(self) -> None:

@@ -66,6 +66,15 @@ def label(column: str, largest: float = 0.0) -> str:
     return f"{meaning(column)} ({name})" if name else meaning(column)
 
 
+def cost(column: str) -> str:
+    """What a curve is drawn against, in a sentence.
+
+    >>> cost("uplink_bits")
+    'bits sent by all clients'
+    """
+    return f"bits {meaning(column)}" if column.endswith("link_bits") else meaning(column)
+
+
 def number(value: float) -> str:
     """Four significant digits.
 

@@ -6,7 +6,7 @@ that you have already.
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.custom_derivatives import SymbolicZero
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from hush.core.keys import Key
 
@@ -25,7 +28,40 @@ except ImportError as error:
 
 Array = np.ndarray[Any, Any]
 Weights = dict[str, jax.Array]  # a module's trained parameters by name
-Tensors = dict[str, torch.Tensor]
+
+# What jax.pure_callback does, but for one thing: that hands over arrays of JAX, and large ones are still to be copied
+# by the very threads that call back. With a device on every core each of them would wait for another, for ever.
+_call = Primitive("call_torch")
+_call.multiple_results = True
+
+
+def _one_by_one(arguments: Any, axes: Any, **settings: Any) -> Any:
+    mapped = {i: jnp.moveaxis(arguments[i], axis, 0) for i, axis in enumerate(axes) if axis is not None}
+
+    def one(mapped: dict[int, jax.Array]) -> Any:
+        return _call.bind(*(mapped.get(i, whole) for i, whole in enumerate(arguments)), **settings)
+
+    found = lax.map(one, mapped)
+    return found, [0] * len(found)
+
+
+def _compiled(context: Any, *operands: Any, function: Any, shapes: Any) -> Any:
+    types = context.avals_in, context.avals_out
+    emit = partial(mlir.emit_python_callback, has_side_effect=False, returns_token=False)
+    return emit(context, function, None, operands, *types)[0]
+
+
+_call.def_abstract_eval(lambda *_, function, shapes: [jax.core.ShapedArray(shape, jnp.float32) for shape in shapes])
+_call.def_impl(lambda *arguments, function, shapes: [jnp.array(array) for array in function(*arguments)])
+batching.primitive_batchers[_call] = _one_by_one
+mlir.register_lowering(_call, _compiled)
+
+
+def _call_back(function: Callable[..., list[Array]], like: Any, *arguments: Any) -> Any:
+    """A function of the arguments' leaves, outside of the compiled program; its answer has the shapes of `like`."""
+    leaves, structure = jax.tree.flatten(like)
+    shapes = tuple(leaf.shape for leaf in leaves)
+    return jax.tree.unflatten(structure, _call.bind(*jax.tree.leaves(arguments), function=function, shapes=shapes))
 
 
 def _tensor(array: Any) -> torch.Tensor:
@@ -46,9 +82,10 @@ class Held:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = copy.deepcopy(module).cpu()
-        self.name = type(module).__name__
+        # In the order in which JAX has a dictionary.
+        self.names = sorted(name for name, value in self.module.named_parameters() if value.requires_grad)
         self._idle: list[torch.nn.Module] = []
-        self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._outputs: dict[tuple[int, ...], tuple[int, ...]] = {}
         # As many callbacks as devices may run at once: together they take the threads that torch has, and no more.
         self._threads = max(1, torch.get_num_threads() // jax.local_device_count())
 
@@ -59,7 +96,7 @@ class Held:
             module = self._idle.pop()
         except IndexError:
             module = copy.deepcopy(self.module).eval()
-        before = torch.get_num_threads()
+        before = torch.get_num_threads()  # of this thread, which may be the user's own
         torch.set_num_threads(self._threads)
         try:
             yield module
@@ -67,124 +104,115 @@ class Held:
             torch.set_num_threads(before)
             self._idle.append(module)
 
-    def forward(self, params: dict[str, Any], inputs: Any) -> Array:
-        """The outputs."""
-        weights = {name: _tensor(value) for name, value in params.items()}
+    def forward(self, *arrays: Any) -> list[Array]:
+        """The outputs, from the weights and the inputs."""
+        *weights, inputs = map(_tensor, arrays)
         with self._working() as module, torch.no_grad():
-            outputs = torch.func.functional_call(module, weights, (_arranged(_tensor(inputs)),))
-            return outputs.contiguous().numpy()
+            named = dict(zip(self.names, weights, strict=True))
+            outputs = torch.func.functional_call(module, named, (_arranged(inputs),))
+        return [outputs.contiguous().numpy()]
 
-    def backward(self, params: dict[str, Any], inputs: Any, cotangent: Any) -> dict[str, Array]:
-        """What the outputs' cotangent is for the weights."""
-        return self._pull_back(params, inputs, cotangent, False)[0]
-
-    def backward_to_inputs(self, params: dict[str, Any], inputs: Any, cotangent: Any) -> tuple[dict[str, Array], Array]:
-        """What the outputs' cotangent is for the weights and for the inputs."""
-        return self._pull_back(params, inputs, cotangent, True)
-
-    def _pull_back(
-        self, params: dict[str, Any], inputs: Any, cotangent: Any, to_inputs: bool
-    ) -> tuple[dict[str, Array], Array]:
-        weights = {name: _tensor(value).requires_grad_() for name, value in params.items()}
-        given = _tensor(inputs).requires_grad_(to_inputs)
-        wanted = [*weights.values(), *([given] if to_inputs else [])]
+    def backward(self, *arrays: Any, to_inputs: bool = False) -> list[Array]:
+        """The gradients for the weights, from the weights, the inputs and the outputs' cotangent."""
+        *weights, inputs, cotangent = map(_tensor, arrays)
+        wanted = [*weights, inputs] if to_inputs else weights
+        for leaf in wanted:
+            leaf.requires_grad_()
         with self._working() as module, torch.enable_grad():
+            named = dict(zip(self.names, weights, strict=True))
             # Not the leaf itself: a first layer that works in place would be refused.
-            outputs = torch.func.functional_call(module, weights, (_arranged(given.clone()),))
-            found = torch.autograd.grad(outputs, wanted, _tensor(cotangent), allow_unused=True, materialize_grads=True)
-        arrays = [gradient.contiguous().numpy() for gradient in found]
-        return dict(zip(weights, arrays, strict=False)), arrays[-1]
+            outputs = torch.func.functional_call(module, named, (_arranged(inputs.clone()),))
+            found = torch.autograd.grad(outputs, wanted, cotangent, allow_unused=True, materialize_grads=True)
+        return [gradient.contiguous().numpy() for gradient in found]
 
-    def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the outputs for inputs [b, …]; tries the module once for every shape of an example."""
-        if inputs[1:] not in self._shapes:
-            self._shapes[inputs[1:]] = self._try(inputs[1:])
-        return (inputs[0], *self._shapes[inputs[1:]])
+    def backward_to_inputs(self, *arrays: Any) -> list[Array]:
+        """The same, and the gradient for the inputs."""
+        return self.backward(*arrays, to_inputs=True)
 
-    def _try(self, example: tuple[int, ...]) -> tuple[int, ...]:
-        """Refuse what would go wrong later, where the user still sees which layer it was."""
-        # From [0, 1), so that a module which takes its inputs for the numbers of words finds the first one.
-        inputs = _arranged(torch.from_numpy(np.random.default_rng(0).random((2, *example), np.float32)))
-        module = copy.deepcopy(self.module).eval()
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            try:
-                outputs, again = module(inputs.clone()), module(inputs.clone())
-            except Exception as error:
-                shape = ("b", *inputs.shape[1:])
-                raise ValueError(f"the model {self.name} failed on inputs of shape {shape}: {error}") from error
-            if not isinstance(outputs, torch.Tensor) or outputs.dtype != torch.float32 or outputs.shape[:1] != (2,):
-                found = f"{outputs.dtype} {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else type(outputs)
-                raise ValueError(f"the model {self.name} must answer a batch of 2 by a float32 [2, …], found {found}")
-            if not outputs.requires_grad:
-                raise ValueError(f"the outputs of the model {self.name} do not depend on its trained parameters")
-            if not torch.equal(outputs, again):
-                raise ValueError(
-                    f"the model {self.name} answers the same inputs differently in evaluation mode: its own randomness "
-                    "cannot be repeated; take it out, or let it stop in evaluation mode as torch.nn.Dropout does"
-                )
-            before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-            # A layer that cannot work in training mode cannot collect anything in it either.
-            with contextlib.suppress(Exception):
-                module.train()(inputs.clone())
-        for name, buffer in module.named_buffers():
-            if not torch.equal(before[name], buffer):
-                raise ValueError(_changes(f"buffer {name!r}", self.name))
-        return tuple(outputs.shape[1:])
+    def outputs(self, inputs: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+        """What inputs of shape [b, …] are answered by; the module is tried once for each shape of an example."""
+        if inputs[1:] not in self._outputs:
+            self._outputs[inputs[1:]] = _tried(copy.deepcopy(self.module), inputs[1:])
+        return jax.ShapeDtypeStruct((inputs[0], *self._outputs[inputs[1:]]), jnp.float32)
 
 
-def _changes(what: str, model: str) -> str:
+def _tried(module: torch.nn.Module, example: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one output; refuses what would go wrong later, where the user still sees what it was."""
+    kind = type(module).__name__
+    # From [0, 1), so that a module which takes its inputs for the numbers of words finds the first one.
+    inputs = _arranged(torch.from_numpy(np.random.default_rng(0).random((2, *example), np.float32)))
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        try:
+            outputs, again = module.eval()(inputs.clone()), module(inputs.clone())
+        except Exception as error:
+            shape = tuple(inputs.shape)
+            raise ValueError(f"the model {kind} failed on a batch of shape {shape}: {error}") from error
+        # A layer that cannot work in training mode cannot collect anything in it either.
+        with contextlib.suppress(Exception):
+            module.train()(inputs.clone())
+    for name, buffer in module.named_buffers():
+        if not torch.equal(before[name], buffer):
+            raise ValueError(_statistics(f"buffer {name!r}", kind))
+    if not isinstance(outputs, torch.Tensor) or outputs.dtype != torch.float32 or outputs.shape[:1] != (2,):
+        found = [*outputs.shape, outputs.dtype] if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise ValueError(f"the model {kind} must answer a batch of 2 by one float32 tensor [2, …], found {found}")
+    if not outputs.requires_grad:
+        raise ValueError(f"the outputs of the model {kind} do not depend on the parameters to train")
+    if not torch.equal(outputs, again):
+        raise ValueError(
+            f"the model {kind} answers the same inputs differently each time, though it is in evaluation mode: "
+            "such randomness cannot be repeated; use layers that stop it there, such as torch.nn.Dropout"
+        )
+    return tuple(outputs.shape[1:])
+
+
+def _statistics(what: str, model: str) -> str:
     return (
-        f"the {what} of the model {model} keeps running statistics, which change in training and are no parameters: "
-        "clients would not agree on them; use a layer without, such as torch.nn.GroupNorm"
+        f"the {what} of the model {model} holds running statistics, which training changes without a gradient: "
+        "clients would disagree about them; use a layer without, such as torch.nn.GroupNorm"
     )
 
 
 def _check(module: torch.nn.Module) -> None:
     """Refuse what cannot be trained by gradients alone."""
-    if not isinstance(module, torch.nn.Module):
-        raise ValueError(f"the model must be a torch.nn.Module, found {type(module).__name__}")
     kind = type(module).__name__
     for name, layer in module.named_modules():
         # Batch normalisation without running statistics still lets the examples of a batch see each other.
         batch = isinstance(layer, torch.nn.modules.batchnorm._BatchNorm)
         if batch or getattr(layer, "track_running_stats", False):
-            raise ValueError(_changes(f"layer {name!r} ({type(layer).__name__})", kind))
+            raise ValueError(_statistics(f"layer {name!r} ({type(layer).__name__})", kind))
     for name, value in module.named_parameters():
         if torch.nn.parameter.is_lazy(value):
             raise ValueError(f"the parameter {name!r} of the model {kind} has no shape yet: call the model once before")
         if value.requires_grad and value.dtype != torch.float32:
-            raise ValueError(
-                f"the parameters must be float32, found {value.dtype} for {name!r}: convert the model by .float()"
-            )
+            raise ValueError(f"parameters must be float32, found {value.dtype} for {name!r}: convert them by .float()")
     if not any(value.requires_grad for value in module.parameters()):
-        raise ValueError(f"the model {kind} has no parameters to train (none with requires_grad)")
+        raise ValueError(f"the model {kind} has no parameters to train: none with requires_grad=True")
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _outputs(held: Held, params: Weights, inputs: jax.Array) -> jax.Array:
-    shape = jax.ShapeDtypeStruct(held.shape(inputs.shape), jnp.float32)
-    return jax.pure_callback(held.forward, shape, params, inputs, vmap_method="sequential")
+def _apply(held: Held, params: Weights, inputs: jax.Array) -> jax.Array:
+    return _call_back(held.forward, held.outputs(inputs.shape), params, inputs)
 
 
 def _forward(held: Held, params: Any, inputs: Any) -> Any:
-    values = jax.tree.map(lambda primal: primal.value, params, is_leaf=lambda leaf: hasattr(leaf, "perturbed"))
+    weights = {name: primal.value for name, primal in params.items()}
     # Whether gradients for the inputs are asked for is part of the program: training never asks.
     asked = () if inputs.perturbed else None
-    return _outputs(held, values, inputs.value), (values, inputs.value, asked)
+    return _apply(held, weights, inputs.value), (weights, inputs.value, asked)
 
 
 def _backward(held: Held, kept: Any, cotangent: Any) -> Any:
     params, inputs, asked = kept
     if isinstance(cotangent, SymbolicZero):
         return None, None
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (params, inputs))
     if asked is None:
-        found = jax.pure_callback(held.backward, shapes[0], params, inputs, cotangent, vmap_method="sequential")
-        return found, None
-    return jax.pure_callback(held.backward_to_inputs, shapes, params, inputs, cotangent, vmap_method="sequential")
+        return _call_back(held.backward, params, params, inputs, cotangent), None
+    return _call_back(held.backward_to_inputs, (params, inputs), params, inputs, cotangent)
 
 
-_outputs.defvjp(_forward, _backward, symbolic_zeros=True)
+_apply.defvjp(_forward, _backward, symbolic_zeros=True)
 
 
 class TorchModule(eqx.Module):
@@ -203,22 +231,21 @@ class TorchModule(eqx.Module):
     held: Held = eqx.field(static=True)
 
     def __init__(self, module: torch.nn.Module) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise ValueError(f"the model must be a torch.nn.Module, found {type(module).__name__}")
         _check(module)
         self.held = Held(module)
-        trained = [(name, value) for name, value in self.held.module.named_parameters() if value.requires_grad]
-        self.start = {name: jnp.array(value.detach().numpy()) for name, value in trained}
+        weights = dict(self.held.module.named_parameters())
+        self.start = {name: jnp.array(weights[name].detach().numpy()) for name in self.held.names}
 
     def init(self, key: Key) -> Weights:
         return self.start
 
     def apply(self, params: Weights, inputs: jax.Array) -> jax.Array:
-        return _outputs(self.held, params, jnp.asarray(inputs, jnp.float32))
+        return _apply(self.held, params, jnp.asarray(inputs, jnp.float32))
 
     def whole(self, params: Weights) -> torch.nn.Module:
-        """A copy of the module on the CPU, with these weights and in the mode (training or evaluation) it came in."""
+        """A copy of the module on the CPU, with these weights, in the mode (training or evaluation) it came in."""
         module = copy.deepcopy(self.held.module)
-        with torch.no_grad():
-            for name, value in module.named_parameters():
-                if name in params:
-                    value.copy_(_tensor(params[name]))
+        module.load_state_dict({name: _tensor(value) for name, value in params.items()}, strict=False)
         return module

@@ -1,0 +1,122 @@
+"""Suites over the uplink's stages, the channels and the server rules; and what an algorithm refuses."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import random
+
+import hush
+from hush.channel import CHANNELS, Digital
+from hush.core.keys import root
+from hush.core.simulation import Simulation
+from hush.server import SERVER_RULES, Add, AddWithControl, Gather, Optimiser, Replace
+from hush.uplink import STAGES, Clip
+
+STAGE_EXAMPLES = {"clip": Clip(1.0)}
+RULES = {
+    "add": Add(0.5),
+    "replace": Replace(),
+    "add_with_control": AddWithControl(0.5),
+    "gather": Gather(),
+    "optimiser": Optimiser("adam", {"learning_rate": 0.1}),
+}
+
+
+def test_every_piece_is_here():
+    assert {name: type(stage) for name, stage in STAGE_EXAMPLES.items()} == STAGES
+    assert {name: type(rule) for name, rule in RULES.items()} == SERVER_RULES
+    assert {"digital": Digital} == CHANNELS
+    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (1, 5, 1)
+
+
+@pytest.mark.parametrize("name", STAGE_EXAMPLES)
+def test_one_vector_is_a_slice_of_many(name):
+    stage = STAGE_EXAMPLES[name]
+    vectors = random.normal(root(0), (5, 11))
+    keys = random.split(root(1), 5)
+    state = stage.init(vectors[0])
+    many, _, _ = jax.vmap(lambda key, vector: stage(key, vector, state))(keys, vectors)
+    for key, vector, sent in zip(keys, vectors, many, strict=True):
+        alone, _, _ = stage(key, vector, state)
+        np.testing.assert_allclose(alone, sent, rtol=1e-6)
+        np.testing.assert_array_equal(stage(key, vector, state)[0], alone)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(
+    values=st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20),
+    bound=st.floats(2.0**-10, 1024, width=32),
+)
+def test_clip_bounds_the_norm_and_keeps_the_direction(values, bound):
+    vector = np.array(values, np.float32)
+    sent, _, info = Clip(bound)(root(0), jnp.asarray(vector), {})
+    norm = np.linalg.norm(vector.astype(float))
+    expected = vector * min(1, bound / norm) if norm > 0 else vector
+    np.testing.assert_allclose(sent, expected, rtol=1e-5, atol=1e-30)
+    assert np.linalg.norm(np.asarray(sent, float)) <= bound * (1 + 1e-5)
+    assert bool(info["clipped"]) == (np.linalg.norm(vector) > np.float32(bound)) or np.isclose(norm, bound)
+
+
+def test_the_digital_channel_asks_for_the_weights_without_noise():
+    mixing = Digital()(root(0), jnp.array([0.2, 0.8]))
+    assert mixing.coefficients.tolist() == pytest.approx([0.2, 0.8])
+    assert mixing.noise == 0
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_server_rule_keeps_its_word(name):
+    """State in, state out: the same names and shapes, all it provides, from all it receives."""
+    rule = RULES[name]
+    model = random.normal(root(0), (4,))
+    state = rule.init(model)
+    assert set(rule.provides) <= set(state)
+    received = {message: random.normal(root(1), (4,)) for message in rule.receives}
+    moved = rule(state | {"round": jnp.int32(0)}, received, jnp.float32(0.3))
+    assert set(moved) <= set(state)
+    for entry in moved:
+        assert jax.tree.map(jnp.shape, moved[entry]) == jax.tree.map(jnp.shape, state[entry])
+
+
+def test_server_equations():
+    x, u, c = (np.array(v, np.float32) for v in ([1.0, 2.0], [0.5, -1.0], [3.0, 4.0]))
+    state = {"model": x, "control": c, "round": jnp.int32(0)}
+    share = jnp.float32(0.25)
+    np.testing.assert_allclose(Add(0.5)(state, {"update": u}, share)["model"], [1.25, 1.5])
+    np.testing.assert_allclose(Replace()(state, {"update": u}, share)["model"], u)
+    np.testing.assert_allclose(Gather()(state, {"update": u}, share)["control"], -u)
+    moved = AddWithControl(2.0)(state, {"update": u, "control": u}, share)
+    np.testing.assert_allclose(moved["model"], [2.0, 0.0])
+    np.testing.assert_allclose(moved["control"], [3.125, 3.75])
+    decreasing = Add(hush.schedules.InverseTime(1.0, 2.0))
+    later = decreasing(state | {"round": jnp.int32(2)}, {"update": u}, share)["model"]
+    np.testing.assert_allclose(later, x + u / 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: replace(hush.scaffold(), cohort=hush.cohort.ByWeight(3)), "may draw a client twice.*carry state"),
+        (lambda: replace(hush.fedavg(), server=AddWithControl()), "works from .'control'.*does not send"),
+        (lambda: replace(hush.fedavg(), cohort=Add()), "slot cohort takes a Cohort, found Add"),
+        (lambda: replace(hush.fedavg(), uplink=(Add(),)), r"slot uplink\[0\] takes a Stage, found Add"),
+        (lambda: Clip(0.0), "bound must be a positive number"),
+        (lambda: Optimiser("adma", {}), "did you mean 'adam'"),
+        (lambda: Optimiser("adam", {"learning_rat": 0.1}), "does not take settings"),
+        (lambda: hush.InTurn(()), "one or more Algorithms"),
+    ],
+)
+def test_what_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_client_that_needs_what_no_server_has(quadratic):
+    local = replace(hush.fedavg(steps=1).local, direction=(hush.local.ControlVariate(),))
+    algorithm = replace(hush.fedavg(), local=local)
+    with pytest.raises(ValueError, match=r"needs .'control'. from the server, which provides .'model'"):
+        Simulation(algorithm, quadratic)
