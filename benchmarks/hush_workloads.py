@@ -42,16 +42,12 @@ class Hush:
         self.problem = problem
         self.simulation = Simulation(algorithm, problem)
         layout = self.simulation.layout
-        self.notes = (
-            f"hush {hush.__version__}; {layout.mesh.size} devices, {layout.clients_at_once} clients at once"
-        )
+        self.notes = f"hush {hush.__version__}; {layout.mesh.size} devices, {layout.clients_at_once} clients at once"
 
     def train(self, rounds: int, finished: measure.Finished) -> None:
         self.simulation.advance(1)
         while not finished(self.simulation.round) and self.simulation.round < rounds:
-            self.simulation.advance(
-                min(rounds - self.simulation.round, self.simulation.layout.rounds_at_once)
-            )
+            self.simulation.advance(min(rounds - self.simulation.round, self.simulation.layout.rounds_at_once))
 
     def logits(self, images):
         from hush.core.engine import unravelled

@@ -1,14 +1,14 @@
 """Runs hush and its peers on the same workloads, one after another, and prints one table of rates and ratios.
 
-    python benchmarks/run.py                                   # everything, three runs each, the median
-    counts python benchmarks/run.py --only hush,plain_torch           # some contenders python
-    benchmarks/run.py --workloads W1,W3 --repeat 1      # some workloads, once python benchmarks/run.py
-    --seconds-limit 10                # a quick look
+    python benchmarks/run.py                                # everything, the median of three runs
+    python benchmarks/run.py --only hush,plain_torch        # some contenders
+    python benchmarks/run.py --workloads W1,W3 --repeat 1   # some workloads, once
+    python benchmarks/run.py --seconds-limit 10             # a quick look
 
 Run it with the interpreter of hush's own environment. The peers' environments are made on first use (see
 environments.py). A ratio above 1 means hush is faster. Accuracy is printed to show that all did the same
-work. Nothing else should run on the machine meanwhile. The results are also written to
-benchmarks/results/latest.json.
+work; compare it only where the number of rounds is the same too. Nothing else should run on the machine
+meanwhile. The results are also written to benchmarks/results/latest.json.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The upper bar for W1: the whole training run as one hand-written JAX program.
+"""The bar for W1: the whole training run as one hand-written JAX program on one device.
 
 Loops over rounds, clients and steps are inside one compiled function; the softmax gradient is written by
-hand; nothing is general. No library should be expected to beat this, only to come near it.
+hand; nothing is general. Clients run one after another, so who spreads them over cores may pass it.
 """
 
 from __future__ import annotations

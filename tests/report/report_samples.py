@@ -54,6 +54,11 @@ def made(repetitions: int = 3, sweep: Sequence[float] = (), rounds: int = 50, bi
     return pd.DataFrame(rows)
 
 
+def slim(repetitions: int = 1) -> pd.DataFrame:
+    """Records with one measure, where figures are not what is tested: drawing them takes most of a test's time."""
+    return made(repetitions).drop(columns=["train_loss", "test_loss", "update_norm"])
+
+
 def run_folder(
     path: Path,
     records: pd.DataFrame | None,

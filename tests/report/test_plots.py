@@ -3,7 +3,6 @@
 import sys
 import threading
 
-import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -204,7 +203,6 @@ def test_holdings_know_classes_only_the_test_set_has_and_refuse_what_has_none():
     counts = holdings(problem_of([[0, 1], [2]], np.array([0.0, 1.0, 1.0], np.float32), binary))
     assert counts.tolist() == [[1, 1], [0, 1]]
     assert holdings(object()) is None
-    assert jnp.float32(1) == 1
 
 
 @pytest.mark.parametrize(("clients", "classes"), [(1, 1), (10, 10), (100, 10), (2000, 62), (20, 100)])

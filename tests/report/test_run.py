@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import hush
+from hush.core.engine import unravelled
 from hush.report import run as run_module
 from hush.report.folder import RunFolder
 
@@ -42,16 +43,10 @@ def test_records_and_models(unequal):
     assert (result.history[-1] == result.vector).all()
     last = records[records["round"] == 7]
     for repetition in range(3):
-        found = unequal.evaluate(result.problem.init(None) if False else _params(unequal, result.vector[repetition]))
+        found = unequal.evaluate(unravelled(unequal, result.vector[repetition]))
         assert last["train_loss"].iloc[repetition] == pytest.approx(float(found["train_loss"]), rel=1e-5)
         assert last["accuracy"].iloc[repetition] == pytest.approx(float(found["accuracy"]), rel=1e-5)
     assert result.model(1)(np.zeros((1, 5, 1))).shape == (3,)
-
-
-def _params(problem, vector):
-    from hush.core.engine import unravelled
-
-    return unravelled(problem, vector)
 
 
 def test_straight_is_resumed_bit_for_bit(unequal, tmp_path, monkeypatch):
@@ -70,7 +65,7 @@ def test_straight_is_resumed_bit_for_bit(unequal, tmp_path, monkeypatch):
         if name != "seconds":
             np.testing.assert_array_equal(resumed.state[name], value)
     pd.testing.assert_frame_equal(without_time(resumed.records), without_time(straight.records))
-    on_disk = pd.read_csv(tmp_path / "run/records.csv", float_precision="round_trip")
+    on_disk = pd.DataFrame(RunFolder(tmp_path / "run").read_records())
     pd.testing.assert_frame_equal(without_time(on_disk), without_time(straight.records))
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "run/records.parquet"), resumed.records)
 
@@ -124,7 +119,7 @@ def test_a_longer_run_goes_on_from_a_shorter_one(unequal, tmp_path):
 
 def test_divergence_ends_the_run_with_readable_records(quadratic, tmp_path):
     with pytest.raises(hush.Diverged, match="not finite by round") as caught:
-        quiet(hush.fedavg(steps=5, lr=1e6), quadratic, rounds=40, evaluate_every=1, folder=tmp_path / "run")
+        quiet(hush.fedavg(steps=5, lr=1.0), quadratic, rounds=40, evaluate_every=1, folder=tmp_path / "run")
     result = caught.value.result
     assert result.status["status"] == "diverged"
     assert result.status["round"] < 40
@@ -155,7 +150,9 @@ def test_a_full_disk_leaves_readable_records(unequal, tmp_path, monkeypatch):
         append(folder, rows)
 
     monkeypatch.setattr(RunFolder, "append", failing)
-    with pytest.raises(hush.WriteFailed, match=r"stopped at round 6: cannot write .*records.csv: No space left") as caught:
+    with pytest.raises(
+        hush.WriteFailed, match=r"stopped at round 6: cannot write .*records.csv: No space left"
+    ) as caught:
         quiet(SCAFFOLD, unequal, rounds=8, evaluate_every=2, folder=tmp_path / "run")
     assert pd.read_csv(tmp_path / "run/records.csv")["round"].tolist() == [2, 4]
     assert caught.value.result.records["round"].tolist() == [2, 4, 6]

@@ -97,7 +97,7 @@ class RunFolder:
 
     def table(self, records: pd.DataFrame) -> None:
         """The records as a Parquet file, and the CSV file as exactly these rows."""
-        atomically(self.path / "records.csv", lambda file: file.write(records.to_csv(index=False).encode()))
+        atomically(self.path / "records.csv", lambda file: file.write(records.to_csv(index=False, na_rep="nan").encode()))
         atomically(self.path / "records.parquet", lambda file: records.to_parquet(file, index=False))
 
     def _text(self, name: str, text: str) -> None:
@@ -119,5 +119,13 @@ class RunFolder:
         path = self.path / "records.csv"
         if not path.exists():
             return []
-        records = pd.read_csv(path, float_precision="round_trip")
-        return [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
+        with path.open(newline="") as file:
+            return [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _number(text: str) -> int | float:
+    # Python reads back exactly what it wrote; a table reader may round the last digit.
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

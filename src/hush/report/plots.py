@@ -103,7 +103,7 @@ def draw(ax: Axes, these: Sequence[Line], measure: str, against: str) -> None:
 def _look(number: int, total: int) -> tuple[Any, Any]:
     """Colour and dashes of a line; a long sweep goes through a scale of colours instead of repeating them."""
     if total > len(PALETTE):
-        return mpl.colormaps["viridis"](0.05 + 0.85 * number / (total - 1)), "-"
+        return mpl.colormaps["viridis"](0.15 + 0.73 * number / (total - 1)), "-"
     return PALETTE[number % len(PALETTE)], DASHES[number // len(PALETTE) % len(DASHES)]
 
 
@@ -116,10 +116,11 @@ def _draw_one(ax: Axes, line: Line, measure: str, against: str, colour: Any, das
         label = f"{label} ({gone} of {count} not finite)".strip() if count > 1 else f"{label} (not finite)".strip()
     marker = "o" if len(found) == 1 else ""
     x = found["x"].to_numpy()
-    ax.plot(
+    (curved,) = ax.plot(
         x, found["mean"].to_numpy(), color=colour, linestyle=dashes, linewidth=1.8, marker=marker, markersize=4,
-        label=label, gid="curve", solid_capstyle="round",
+        gid="curve", solid_capstyle="round",
     )  # fmt: skip
+    curved.set_label(label)  # only now: matplotlib would give a line without a name one of its own
     if count > 1:
         low, high = found["low"].to_numpy(), found["high"].to_numpy()
         ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, gid=f"band of {count}")

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,8 +15,26 @@ from rich.text import Text
 from hush.report import words
 
 SECONDS_BETWEEN_LINES = 1.0
-SHOW_CURSOR = "\x1b[?25h"
 SHORT = {"train_loss": "loss", "accuracy": "accuracy", "uplink_bits": "sent"}
+
+
+class _Forgiving:
+    """A stream that drops what it cannot write: rich would leave the program, or fail in a thread of its own."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(Exception):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(Exception):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Display:
@@ -74,7 +92,8 @@ class Display:
             self._stop()
 
     def _begin(self) -> None:
-        console = Console(file=self._stream, force_terminal=True, force_jupyter=False, markup=False, highlight=False)
+        stream = cast(TextIO, _Forgiving(self._stream))
+        console = Console(file=stream, force_terminal=True, force_jupyter=False, markup=False, highlight=False)
         live = Progress(
             TextColumn("round {task.completed:,.0f}/{task.total:,.0f}", style="bold"),
             BarColumn(bar_width=24),
@@ -98,13 +117,8 @@ class Display:
         live, self._live = self._live, None
         if live is None:
             return
-        try:
+        with contextlib.suppress(Exception):
             live.stop()
-        except Exception:
-            with contextlib.suppress(Exception):
-                assert self._stream is not None
-                self._stream.write(SHOW_CURSOR)
-                self._stream.flush()
 
     def _note(self, row: Mapping[str, float]) -> None:
         parts = (f"{SHORT[name]} {words.in_words(name, float(row[name]))}" for name in SHORT if name in row)

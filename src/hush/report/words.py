@@ -106,7 +106,7 @@ def seconds(value: float) -> str:
     """A stretch of time.
 
     >>> seconds(0.02), seconds(7.25), seconds(190), seconds(4000), seconds(200000)
-    ('20 ms', '7.2 s', '3 min 10 s', '1 h 7 min', '2 d 8 h')
+    ('20 ms', '7.2 s', '3 min 10 s', '1 h 6 min', '2 d 7 h')
     """
     if not math.isfinite(value):
         return "not finite"

@@ -146,8 +146,7 @@ def _tried(module: torch.nn.Module, example: tuple[int, ...]) -> tuple[int, ...]
         try:
             outputs, again = module.eval()(inputs.clone()), module(inputs.clone())
         except Exception as error:
-            shape = tuple(inputs.shape)
-            raise ValueError(f"the model {kind} failed on a batch of shape {shape}: {error}") from error
+            raise ValueError(f"the model {kind} failed on a batch {tuple(inputs.shape)}: {error}") from error
         # A layer that cannot work in training mode cannot collect anything in it either.
         with contextlib.suppress(Exception):
             module.train()(inputs.clone())

@@ -1,0 +1,45 @@
+# Every target does its own set-up: a virtual environment from the constraints file, then the work.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench slow clean torch help
+
+help:
+	@echo "make demo   run federated averaging on the embedded digits and write runs/demo (two minutes)"
+	@echo "make test   run all tests but the slow ones"
+	@echo "make slow   run the slow tests"
+	@echo "make check  ruff, mypy and the import rules"
+	@echo "make bench  hush beside its peers: one table of ratios (long; makes environments of its own)"
+	@echo "make torch  add the PyTorch extra to the environment"
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/hush run examples/demo.toml --out runs/demo --force
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+torch: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,torch]'
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/growth.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

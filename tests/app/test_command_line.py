@@ -1,0 +1,392 @@
+"""The command line, from what it prints to how it ends."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from hush.algorithms import ALGORITHMS
+from hush.app import commands, failures
+from hush.app.bibliography import ENTRIES, USES
+from hush.app.listing import SLOTS
+from hush.app.main import app
+from hush.report.run import run
+from hush.settings import build, default_tables, override, read
+from hush.tasks.download import DataUnavailable
+
+ROOT = Path(__file__).parents[2]
+TINY = """
+[task]
+name = "linear_regression"
+clients = 4
+examples = 10
+dimension = 2
+
+[algorithm]
+name = "fedavg"
+clients = 2
+steps = 2
+lr = 0.05
+
+[run]
+rounds = 4
+evaluate_every = 2
+"""
+
+
+def hush(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def fine(*arguments):
+    result = hush(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fails(code, message, *arguments):
+    """The command ends with this code and one line that says so, without a traceback."""
+    result = hush(*arguments)
+    assert result.exit_code == code, result.output
+    assert re.search(message, result.stderr), result.stderr
+    assert "Traceback" not in result.stderr
+    if not result.stderr.lstrip().startswith(("Usage", "╭")):  # typer's own complaints come in a frame
+        assert len([line for line in result.stderr.splitlines() if line.startswith("error: ")]) == 1
+    return result
+
+
+def settings_files():
+    """Every settings file in the repository, but those of tools and of runs."""
+    found = []
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [name for name in names if not name.startswith(".") and name not in ("runs", "node_modules")]
+        found += [Path(folder) / file for file in files if file.endswith(".toml") and file != "pyproject.toml"]
+    return sorted(found)
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A settings file of a problem that takes no time, in a folder of its own that commands run in."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", ["run", "resume", "report", "compare", "list", "show", "cite"])
+    def test_every_command_teaches_by_example(self, command):
+        assert re.search(rf"^ hush {command}\b", fine(command, "--help"), re.MULTILINE)
+
+    def test_exit_codes_are_told(self):
+        text = fine("--help")
+        for code, meaning in failures.CODES.items():
+            assert re.search(rf"^ +{code} +{meaning[:30]}", text, re.MULTILINE)
+
+    def test_answers_within_a_second(self):
+        """Measured in processor time, and without JAX, which alone takes longer."""
+        program = "import sys, time, hush.app.main; print('jax' in sys.modules, time.process_time() < 1)"
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert result.stdout.split() == ["False", "True"]
+
+    def test_version(self):
+        assert re.fullmatch(r"hush \d+\.\d+.*\n", fine("--version"))
+
+    def test_bad_usage(self):
+        assert hush("trian").exit_code == 2
+        assert hush("run", "--rounds", "many").exit_code == 2
+        assert hush().exit_code == 2
+
+
+class TestList:
+    def test_overview(self):
+        text = fine("list")
+        assert len(SLOTS) == 12
+        for slot, entry in SLOTS.items():
+            assert slot in text
+            assert entry.table, slot
+
+    @pytest.mark.parametrize("slot", SLOTS)
+    def test_each_slot(self, slot):
+        text = fine("list", slot)
+        for name in SLOTS[slot].table:
+            assert re.search(rf"│ {name} +│ \S", text), name  # with something said of it
+
+    def test_settings_with_defaults(self):
+        text = fine("list", "cohort")
+        assert "size (needed)" in text
+        assert 'weighting = "examples"' in text
+
+    def test_unknown(self):
+        fails(2, "unknown slot 'locl'; did you mean 'local'", "list", "locl")
+
+
+class TestShow:
+    @pytest.mark.parametrize("name", ALGORITHMS)
+    def test_the_file_of_an_algorithm_is_complete(self, name):
+        plan = build(tomllib.loads(fine("show", name)))
+        assert plan.tables["task"]["classes_per_client"] == 2
+        assert plan.algorithm == build(default_tables(name)).algorithm
+        written_out = build(tomllib.loads(fine("show", name, "--pieces")))
+        assert written_out.algorithm == plan.algorithm
+        assert written_out.run == plan.run
+
+    def test_remarks_can_be_turned_into_settings(self):
+        text = fine("show", "fedavg").replace("# [", "[").replace('# "local', '"local').replace("# lr =", "lr =")
+        plan = build(tomllib.loads(text))
+        assert plan.sweep == {"local.lr": [0.03, 0.1, 0.3]}
+        assert plan.algorithm.local.lr == 0.05
+
+    def test_the_default_is_fedavg(self):
+        assert fine("show") == fine("show", "fedavg")
+
+    @pytest.mark.parametrize("slot", [slot for slot in SLOTS if slot != "algorithm"])
+    def test_every_piece(self, slot):
+        for name in SLOTS[slot].table:
+            text = fine("show", f"{slot}.{name}")
+            assert tomllib.loads(text)
+            assert name in text
+
+    def test_a_piece_by_its_name_alone(self):
+        assert fine("show", "clip") == fine("show", "uplink.clip")
+        assert "# bound =  # needed: a number" in fine("show", "clip")
+        assert "[local]" in fine("show", "local.scaffold")  # the bare name is the algorithm's
+
+    def test_unknown(self):
+        fails(2, "unknown name 'fedavgg'; did you mean 'fedavg'", "show", "fedavgg")
+
+
+class TestCite:
+    def test_all(self):
+        text = fine("cite")
+        assert text.count("\n@") + text.startswith("@") == len(ENTRIES)
+        for title in ("Langevin", "Aligning Gradients", "Understanding Clipping", "Communication Constraints"):
+            assert title in text
+        assert text.count("{") == text.count("}")
+
+    def test_every_key_is_used_or_cited_with_all(self):
+        assert {key for keys in USES.values() for key in keys} <= set(ENTRIES)
+
+    def test_names_are_names_of_something(self):
+        known = {name for slot in SLOTS.values() for name in slot.table} | {"classes_per_client", "dominant_classes"}
+        assert set(USES) <= known
+
+    @pytest.mark.parametrize("name", ALGORITHMS)
+    def test_every_algorithm_and_data_set_has_something(self, name):
+        assert "@" in fine("cite", name)
+
+    def test_a_settings_file(self, tiny):
+        tiny.write_text(tiny.read_text().replace('"fedavg"', '"scaffold"'))
+        text = fine("cite", tiny, "mnist")
+        assert re.findall(r"@\w+{(\w+),", text) == [*USES["scaffold"], *USES["mnist"]]
+
+    def test_unknown(self):
+        fails(2, "neither a name to cite.*did you mean 'scaffold'", "cite", "scafold")
+        fails(2, "no such file", "cite", "absent.toml")
+
+
+class TestRun:
+    def test_writes_a_folder_and_says_where(self, tiny):
+        text = fine("run", tiny, "--out", "first", "--seeds", 3, "--rounds", 5, "--set", "local.lr=0.01")
+        assert "finished at round 5 of 5, repetitions: 3" in text
+        assert "folder: first\nreport: first/report.html\n" in text
+        assert Path("first/report.html").exists()
+        tables = read("first/settings.toml")
+        assert tables["local"]["lr"] == 0.01
+        assert (tables["run"]["rounds"], tables["run"]["repetitions"]) == (5, 3)
+        assert build(tables).problem().population.clients == 4
+        assert json.loads(Path("first/status.json").read_text())["status"] == "finished"
+
+    def test_quiet_and_the_default_folder(self, tiny):
+        assert fine("run", tiny, "--quiet") == ""
+        (folder,) = Path("runs").iterdir()
+        assert re.fullmatch(r"fedavg-linear_regression-\d{8}-\d{6}", folder.name)
+
+    def test_the_same_numbers_as_python(self, tiny):
+        fine("run", tiny, "--out", "first", "--quiet")
+        plan = build(read(tiny))
+        records = run(plan.algorithm, plan.problem(), **plan.run).records
+        written = pd.read_parquet("first/records.parquet")
+        pd.testing.assert_frame_equal(written.drop(columns="seconds"), records.drop(columns="seconds"))
+
+    def test_sweep(self, tiny):
+        text = fine("run", tiny, "--out", "first", "--set", "sweep.local.lr=[0.01, 0.1]")
+        assert "local.lr" in text
+        assert read("first/settings.toml")["sweep"] == {"local.lr": [0.01, 0.1]}
+
+    def test_does_not_overwrite(self, tiny):
+        fine("run", tiny, "--out", "first", "--quiet")
+        Path("first/notes.txt").write_text("mine")
+        fails(2, "first: is not empty.*--force", "run", tiny, "--out", "first", "--quiet")
+        fine("run", tiny, "--out", "first", "--quiet", "--force", "--rounds", 2)
+        assert len(pd.read_csv("first/records.csv")) == 1
+        assert Path("first/notes.txt").read_text() == "mine"
+
+    def test_force_replaces_runs_only(self, tiny):
+        Path("thesis").mkdir()
+        Path("thesis/records.csv").write_text("precious")
+        fails(2, "is not the folder of a run", "run", tiny, "--out", "thesis", "--force")
+        fails(2, "is not the folder of a run", "run", tiny, "--out", tiny, "--force")
+        assert Path("thesis/records.csv").read_text() == "precious"
+
+    def test_bad_settings_leave_the_earlier_run(self, tiny):
+        fine("run", tiny, "--out", "first", "--quiet")
+        fails(2, r"local\.lrr: unknown", "run", tiny, "--out", "first", "--force", "--set", "local.lrr=1")
+        assert Path("first/records.csv").exists()
+
+
+class TestFailures:
+    def test_settings(self, tiny):
+        fails(2, r"absent\.toml: no such file; there: tiny\.toml", "run", "absent.toml")
+        fails(2, r"name=value", "run", tiny, "--set", "local.lr")
+        fails(
+            2, r"cohort Uniform draws 9 different clients, but there are only 4", "run", tiny, "--set", "cohort.size=9"
+        )
+        tiny.write_text("[local\n")
+        fails(2, r"tiny\.toml: is not TOML: .*line 1", "run", tiny)
+
+    def test_diverged(self, tiny):
+        result = fails(3, "diverged", "run", tiny, "--set", "local.lr=1e9", "--rounds", 40, "--out", "first")
+        assert "diverged at round" in result.stdout
+        assert json.loads(Path("first/status.json").read_text())["status"] == "diverged"
+
+    def test_no_data(self, tiny, monkeypatch):
+        def absent(_):
+            raise DataUnavailable("the files of mnist are not on this machine")
+
+        monkeypatch.setattr("hush.tasks.images.load", absent)
+        fails(4, "not on this machine", "run", "--set", "task.name=mnist")
+
+    def test_not_written(self, tiny):
+        fails(5, "could not write tiny.toml", "run", tiny, "--out", "tiny.toml/first")
+
+    def test_interrupted(self, tiny, monkeypatch):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(commands, "run_algorithm", interrupt)
+        fails(130, "interrupted", "run", tiny)
+
+    def test_our_own_mistakes_are_not_hidden(self, tiny, monkeypatch):
+        def mistake(*_, **__):
+            raise ZeroDivisionError("ours")
+
+        monkeypatch.setattr(commands, "run_algorithm", mistake)
+        assert isinstance(hush("run", tiny).exception, ZeroDivisionError)
+
+    def test_debug_shows_where(self):
+        result = hush("--debug", "list", "locl")
+        assert result.exit_code == 2
+        assert "Traceback" in result.stderr
+        fails(2, "unknown slot", "list", "locl")  # and only if asked for
+
+
+class TestLater:
+    def test_resume_ends_as_if_never_interrupted(self, tiny):
+        fine("run", tiny, "--out", "whole", "--rounds", 6, "--quiet")
+        fine("run", tiny, "--out", "half", "--rounds", 4, "--quiet")
+        path = Path("half/settings.toml")
+        path.write_text(path.read_text().replace("rounds = 4", "rounds = 6"))
+        assert "finished at round 6 of 6" in fine("resume", "half")
+        whole, half = (pd.read_csv(f"{name}/records.csv").drop(columns="seconds") for name in ("whole", "half"))
+        pd.testing.assert_frame_equal(whole, half)
+
+    def test_report(self, tiny):
+        fine("run", tiny, "--out", "first", "--quiet")
+        Path("first/report.html").unlink()
+        assert fine("report", "first") == "first/report.html\n"
+        assert Path("first/report.html").exists()
+
+    def test_compare(self, tiny):
+        fine("run", tiny, "--out", "first", "--quiet", "--seeds", 2)
+        fine("run", tiny, "--out", "second", "--quiet", "--set", "local.lr=0.2")
+        text = fine("compare", "first", "second", "--out", "both")
+        page = text.splitlines()[-1]
+        assert Path(page).parent == Path("both")
+        assert Path(page).exists()
+        assert "±" in text
+
+    def test_what_is_no_run(self, tiny):
+        for command in ("resume", "report"):
+            fails(2, "absent: is not the folder of a run: no such folder", command, "absent")
+        fails(2, "a comparison takes two or more runs, found 1", "compare", "absent")
+        Path("empty").mkdir()
+        fails(2, "empty: is not the folder of a run: it lacks settings.toml", "compare", "empty", "empty")
+
+    def test_a_problem_of_ones_own_cannot_be_resumed(self, tiny, quadratic):
+        plan = build(read(tiny))
+        run(plan.algorithm, quadratic, 2, folder="own")
+        fails(2, r"task\.name: the problem is the user's own", "resume", "own")
+
+    def test_cite_a_run(self, tiny):
+        fine("run", tiny, "--out", "first", "--quiet")
+        assert "mcmahan2017communication" in fine("cite", "first")
+
+
+class TestSettingsFiles:
+    def test_there_are_examples(self):
+        assert len([path for path in settings_files() if path.parent == ROOT / "examples"]) >= 5
+
+    @pytest.mark.parametrize("path", settings_files(), ids=lambda path: str(path.relative_to(ROOT)))
+    def test_every_settings_file_runs(self, path):
+        tables = read(path)
+        for change in ("run.rounds=2", "run.repetitions=1", "run.evaluate_every=2"):
+            tables = override(tables, change)
+        plan = build(tables)
+        try:
+            problem = plan.problem()
+        except DataUnavailable as absent:
+            pytest.skip(str(absent))
+        result = run(plan.algorithm, problem, **plan.run, sweep=plan.sweep)
+        assert result.status["status"] == "finished"
+
+
+def command(folder, *arguments):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "hush.app.main", *map(str, arguments)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_from_show_to_run_in_processes_of_their_own(tmp_path):
+    """What a newcomer does first, with nothing shared between the steps but files."""
+    shown = command(tmp_path, "show", "fedavg")
+    text, _ = shown.communicate(timeout=120)
+    (tmp_path / "my.toml").write_text(text)
+    ran = command(tmp_path, "run", "my.toml", "--rounds", 2, "--seeds", 1, "--out", "first")
+    out, complaints = ran.communicate(timeout=240)
+    assert ran.returncode == 0, complaints
+    assert "finished at round 2 of 2" in out
+    assert (tmp_path / "first" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupted_process_can_be_resumed(tmp_path):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    process = command(tmp_path, "run", "tiny.toml", "--rounds", 10_000_000, "--out", "first")
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "first" / "records.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "hush resume first" in complaints
+    reached = json.loads((tmp_path / "first" / "status.json").read_text())["round"]
+    settings = tmp_path / "first" / "settings.toml"
+    settings.write_text(settings.read_text().replace("10000000", str(reached + 2)))
+    resumed = command(tmp_path, "resume", "first")
+    assert f"finished at round {reached + 2}" in resumed.communicate(timeout=120)[0]
