@@ -201,9 +201,16 @@ def test_a_run_in_a_thread(quadratic):
 
 def test_resuming_another_run_is_refused(unequal, quadratic, tmp_path):
     quiet(SCAFFOLD, unequal, rounds=2, folder=tmp_path / "run")
-    with pytest.raises(ValueError, match="the checkpoint is of another run"):
-        quiet(hush.fedavg(steps=1), quadratic, rounds=4, folder=tmp_path / "run", resume=True)
-    with pytest.raises(ValueError, match="no checkpoint"):
+    for algorithm, problem, change, differ in (
+        (hush.fedavg(steps=1), unequal, {}, "'local', 'server'"),
+        (hush.scaffold(clients=3, steps=2, lr=0.2, batch=4), unequal, {}, r"\['local'\]"),
+        (SCAFFOLD, unequal, {"seed": 1}, r"\['run.seed'\]"),
+    ):
+        with pytest.raises(ValueError, match=f"is of another run: the settings differ in .*{differ}"):
+            quiet(algorithm, problem, rounds=4, folder=tmp_path / "run", resume=True, **change)
+    with pytest.raises(ValueError, match="the checkpoint is of another run: .* should have shape"):
+        quiet(SCAFFOLD, quadratic, rounds=4, folder=tmp_path / "run", resume=True)
+    with pytest.raises(ValueError, match="holds no run to resume"):
         quiet(SCAFFOLD, unequal, rounds=4, folder=tmp_path / "nothing", resume=True)
     (tmp_path / "run/checkpoint.npz").write_bytes(b"PK not an archive")
     with pytest.raises(ValueError, match=r"checkpoint.npz cannot be read"):

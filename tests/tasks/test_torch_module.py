@@ -138,27 +138,26 @@ def test_evaluate(pair: tuple[Supervised, Supervised], monkeypatch: pytest.Monke
     same(found, expected, **ONCE)
 
 
-def trained(problem: Supervised, rounds: int = 5, **layout: int) -> Simulation:
-    simulation = Simulation(fedavg(4, steps=3, lr=0.2, batch=4), problem, seed=3, **layout)  # type: ignore[arg-type]
-    simulation.advance(rounds)
+def trained(problem: Supervised, batch: int | None = None, **layout: int) -> Simulation:
+    simulation = Simulation(fedavg(4, steps=3, lr=0.2, batch=batch), problem, seed=3, **layout)  # type: ignore[arg-type]
+    simulation.advance(5)
     return simulation
 
 
 def test_five_rounds_of_fedavg(pair: tuple[Supervised, Supervised]) -> None:
-    found, expected = (trained(problem, repetitions=2) for problem in pair)
+    batch = 4 if pair[0].train.x.ndim == 2 else None  # shuffling takes the compiler long: once is enough
+    found, expected = (trained(problem, batch, repetitions=2) for problem in pair)
     assert np.abs(found.models[0] - found.models[1]).max() > 1e-3
     same(found.models, expected.models, **TRAINED)
     same(found.evaluate(), expected.evaluate(), **TRAINED)
 
 
 def test_layout_changes_nothing() -> None:
-    problem = problem_with(convolutional(), (6, 4, 2))
+    problem = problem_with(mlp(), (6,))
     reference = trained(problem, devices=1, clients_at_once=1)
     same(trained(problem, devices=1, clients_at_once=3).models, reference.models, **ONCE)
     if jax.device_count() > 1:
-        two = trained(problem, devices=2, clients_at_once=1)
-        same(two.models, reference.models, **ONCE)
-        same(two.evaluate(), reference.evaluate(), **ONCE)
+        same(trained(problem, devices=2, clients_at_once=1).models, reference.models, **ONCE)
 
 
 @pytest.mark.timeout(60)
@@ -166,7 +165,7 @@ def test_large_weights_on_every_device() -> None:
     """Arrays of this size are copied by JAX's own threads, all of which are calling back: nobody may wait for them."""
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(300, 401), torch.nn.ReLU(), torch.nn.Linear(401, CLASSES))
-    simulation = trained(problem_with(module, (300,), each=200), rounds=4)
+    simulation = trained(problem_with(module, (300,)))
     assert np.isfinite(simulation.evaluate()["train_loss"]).all()
 
 
@@ -192,7 +191,7 @@ def test_clients_with_their_own_weights() -> None:
     model = TorchModule(mlp())
     inputs = jnp.asarray(np.random.default_rng(0).normal(size=(4, 3, 6)), jnp.float32)
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf * (i + 1) for i in range(4)], axis=-1), model.start)
-    gradient = jax.grad(lambda params, inputs: jnp.sum(model.apply(params, inputs) ** 2))
+    gradient = jax.jit(jax.grad(lambda params, inputs: jnp.sum(model.apply(params, inputs) ** 2)))
     found = jax.jit(jax.vmap(gradient, in_axes=(-1, 0)))(stacked, inputs)
     one_by_one = [gradient(jax.tree.map(lambda leaf, i=i: leaf[..., i], stacked), inputs[i]) for i in range(4)]
     same(found, jax.tree.map(lambda *leaves: jnp.stack(leaves), *one_by_one), **ONCE)

@@ -43,9 +43,11 @@ def run(
     _go(plan, problem, quiet, folder=folder, settings=described)
 
 
-def resume(folder: Path, quiet: bool) -> None:
-    """Go on with an interrupted run."""
+def resume(folder: Path, rounds: int | None, quiet: bool) -> None:
+    """Go on with an interrupted run, or with a finished one for more rounds."""
     tables = read(_run_folder(folder) / "settings.toml")
+    if rounds is not None:
+        tables = override(tables, f"run.rounds={rounds}")
     plan = build(tables)
     _go(plan, plan.problem(), quiet, folder=folder, resume=True, settings=tables)
 

@@ -84,16 +84,18 @@ def run(
 @plainly
 def resume(
     folder: RunArgument,
+    rounds: Annotated[int | None, typer.Option(help="Go on to this round instead of the one first asked for.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; it ends as if it never had been.
 
     \b
     hush resume runs/first
+    hush resume runs/first --rounds 200
     """
     from hush.app import commands
 
-    commands.resume(folder, quiet)
+    commands.resume(folder, rounds, quiet)
 
 
 @app.command()

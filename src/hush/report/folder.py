@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +22,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from hush.settings import dumps
+from hush.settings import dumps, read
 from hush.version import __version__
 
 Row = dict[str, Any]
@@ -61,10 +62,25 @@ class RunFolder:
         if (self.path / "status.json").exists():
             raise ValueError(f"{self.path} already holds a run; resume it, remove it, or choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
-        self._text("settings.toml", dumps(dict(settings)))
-        self._text("versions.json", json.dumps(versions(), indent=2))
+        self._describe(settings)
         if counts is not None:
             atomically(self.path / "holdings.npz", lambda file: np.savez_compressed(file, counts=counts))
+
+    def reopen(self, settings: Mapping[str, Any]) -> None:
+        """Go on in a folder that holds this very run; only how long it is and how it is watched may differ."""
+        described = self.path / "settings.toml"
+        if not described.exists():
+            raise ValueError(f"{self.path} holds no run to resume: settings.toml is missing")
+        # Through TOML and back, so that a tuple or a float is what the file makes of it.
+        before, now = (_identity(tables) for tables in (read(described), tomllib.loads(dumps(dict(settings)))))
+        different = sorted(name for name in before | now if before.get(name) != now.get(name))
+        if different:
+            raise ValueError(f"the checkpoint in {self.path} is of another run: the settings differ in {different}")
+        self._describe(settings)
+
+    def _describe(self, settings: Mapping[str, Any]) -> None:
+        self._text("settings.toml", dumps(dict(settings)))
+        self._text("versions.json", json.dumps(versions(), indent=2))
 
     def status(self, **entries: Any) -> None:
         """How the run stands."""
@@ -121,6 +137,14 @@ class RunFolder:
             return []
         with path.open(newline="") as file:
             return [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _identity(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that make a run the one it is."""
+    run = {name: value for name, value in tables.get("run", {}).items() if name in ("seed", "repetitions")}
+    return {name: value for name, value in tables.items() if name != "run"} | {
+        f"run.{name}": value for name, value in run.items()
+    }
 
 
 def _number(text: str) -> int | float:

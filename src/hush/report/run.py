@@ -102,6 +102,7 @@ def run(
     files = None if folder is None else RunFolder(folder)
     work = _Run(simulation, rounds, evaluate_every, keep_models, described, files)
     if files is not None and resume:
+        files.reopen(described)
         work.restore(files)
     elif files is not None:
         files.begin(described, holdings(problem))
