@@ -145,9 +145,10 @@ def trained(problem: Supervised, batch: int | None = None, **layout: int) -> Sim
 
 
 def test_five_rounds_of_fedavg(pair: tuple[Supervised, Supervised]) -> None:
-    batch = 4 if pair[0].train.x.ndim == 2 else None  # shuffling takes the compiler long: once is enough
-    found, expected = (trained(problem, batch, repetitions=2) for problem in pair)
-    assert np.abs(found.models[0] - found.models[1]).max() > 1e-3
+    # Shuffling and repetitions take the compiler long: one of the networks is enough for them.
+    batch, repetitions = (4, 2) if pair[0].train.x.ndim == 2 else (None, 1)
+    found, expected = (trained(problem, batch, repetitions=repetitions) for problem in pair)
+    assert repetitions == 1 or np.abs(found.models[0] - found.models[1]).max() > 1e-3
     same(found.models, expected.models, **TRAINED)
     same(found.evaluate(), expected.evaluate(), **TRAINED)
 
@@ -156,8 +157,9 @@ def test_layout_changes_nothing() -> None:
     problem = problem_with(mlp(), (6,))
     reference = trained(problem, devices=1, clients_at_once=1)
     same(trained(problem, devices=1, clients_at_once=3).models, reference.models, **ONCE)
-    if jax.device_count() > 1:
-        same(trained(problem, devices=2, clients_at_once=1).models, reference.models, **ONCE)
+    if jax.device_count() == 1:
+        pytest.skip("there is one device only: two were not compared with one")
+    same(trained(problem, devices=2, clients_at_once=1).models, reference.models, **ONCE)
 
 
 @pytest.mark.timeout(60)

@@ -1,0 +1,5 @@
+"""What the doctests cannot import without an extra is left out of them."""
+
+from importlib.util import find_spec
+
+collect_ignore = [] if find_spec("torch") else ["src/hush/tasks/torch_module.py"]
