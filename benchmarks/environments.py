@@ -56,9 +56,7 @@ def ensure(name: str) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(ENVIRONMENTS)} (default: all)")
     for name in parser.parse_args().names or ENVIRONMENTS:
         try:

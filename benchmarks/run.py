@@ -169,9 +169,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="A,B", help="contenders to run (default: all)")
     parser.add_argument("--workloads", metavar="W1,W2", help="workloads to run (default: all)")
-    parser.add_argument(
-        "--repeat", type=int, default=3, help="runs of each, of which the median counts (default: 3)"
-    )
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the median counts (default: 3)")
     parser.add_argument("--seconds-limit", type=float, help="cut each run after about this many seconds")
     arguments = parser.parse_args()
     if arguments.repeat < 1:
@@ -193,9 +191,7 @@ def main() -> None:
     lines = with_ratios(lines)
     LATEST.parent.mkdir(exist_ok=True)
     machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-    LATEST.write_text(
-        json.dumps({"machine": machine, "repeat": arguments.repeat, "results": lines}, indent=1)
-    )
+    LATEST.write_text(json.dumps({"machine": machine, "repeat": arguments.repeat, "results": lines}, indent=1))
     print_table(lines)
     print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
 

@@ -102,10 +102,7 @@ class Fedjax:
         self.workload = workload
         images = workloads.scale(data.train_images)
         self.population = fedjax.InMemoryFederatedData(
-            {
-                client: {"x": images[client], "y": data.train_labels[client]}
-                for client in range(workload.clients)
-            }
+            {client: {"x": images[client], "y": data.train_labels[client]} for client in range(workload.clients)}
         )
         self.model = make_model(workload)
         self.parameters = initial_parameters(workload, self.model)

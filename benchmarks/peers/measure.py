@@ -130,13 +130,9 @@ def main(
     variants = variants or {"default": {}}
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("workload", choices=supported, help="which workload to run")
-    parser.add_argument(
-        "--seconds-limit", type=float, help="stop after about this many seconds of steady rounds"
-    )
+    parser.add_argument("--seconds-limit", type=float, help="stop after about this many seconds of steady rounds")
     parser.add_argument("--json", action="store_true", help="print one JSON line instead of readable lines")
-    parser.add_argument(
-        "--variant", choices=tuple(variants), help="run only this variant instead of the best of all"
-    )
+    parser.add_argument("--variant", choices=tuple(variants), help="run only this variant instead of the best of all")
     # Set by `best_of` once the environment of a variant is in place.
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -55,9 +55,7 @@ def make_program(workload: workloads.Workload):
 
     @jax.jit
     def program(server, images, labels, key, first, last):
-        return lax.fori_loop(
-            first, last, lambda number, server: one_round(number, server, images, labels, key), server
-        )
+        return lax.fori_loop(first, last, lambda number, server: one_round(number, server, images, labels, key), server)
 
     return program
 

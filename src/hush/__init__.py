@@ -11,6 +11,7 @@ Names are loaded when they are first used, so that the command line answers befo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     )
     from hush.report.result import Result
     from hush.report.run import Diverged, Interrupted, WriteFailed, run
+
+one_device_per_core()
 
 _HOMES = {
     "hush.algorithms": ("distributed_sgd", "fedadam", "fedavg", "feddane", "fedprox", "scaffold"),

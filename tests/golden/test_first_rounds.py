@@ -81,7 +81,7 @@ def test_fedprox(matrices, quadratic):
     algorithm = hush.fedprox(clients=2, mu=0.5, steps=STEPS, lr=LR)
     x, expected = np.zeros(3), []
     for chosen in cohorts(algorithm, quadratic):
-        x = x + np.mean([local_steps(matrices, i, x, direction=lambda g, y: g + 0.5 * (y - x)) for i in chosen], 0)
+        x = x + np.mean([local_steps(matrices, i, x, direction=lambda g, y, x=x: g + 0.5 * (y - x)) for i in chosen], 0)
         expected.append(x)
     check(models(algorithm, quadratic), expected)
 

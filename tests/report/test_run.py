@@ -208,7 +208,7 @@ def test_resuming_another_run_is_refused(unequal, quadratic, tmp_path):
     ):
         with pytest.raises(ValueError, match=f"is of another run: the settings differ in .*{differ}"):
             quiet(algorithm, problem, rounds=4, folder=tmp_path / "run", resume=True, **change)
-    with pytest.raises(ValueError, match="the checkpoint is of another run: .* should have shape"):
+    with pytest.raises(ValueError, match=r"the checkpoint is of another run: .* should have shape"):
         quiet(SCAFFOLD, quadratic, rounds=4, folder=tmp_path / "run", resume=True)
     with pytest.raises(ValueError, match="holds no run to resume"):
         quiet(SCAFFOLD, unequal, rounds=4, folder=tmp_path / "nothing", resume=True)

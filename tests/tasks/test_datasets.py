@@ -35,9 +35,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, layout in datasets.LAYOUTS.items():
         colour = layout.image[2] == 3
         changes: dict[str, Any] = {"train_counts": (3, 2, 2), "test_counts": (1, 1, 1)}
-        changes |= (
-            {"image": (2, 2, 3), "train_files": ("data_batch_1.bin",)} if colour else {"image": (4, 5, 1)}
-        )
+        changes |= {"image": (2, 2, 3), "train_files": ("data_batch_1.bin",)} if colour else {"image": (4, 5, 1)}
         monkeypatch.setitem(datasets.LAYOUTS, name, dataclasses.replace(layout, **changes))
     monkeypatch.setattr(download, "cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setenv("HUSH_DATA", str(tmp_path / "data"))
@@ -123,9 +121,7 @@ class TestFormats:
         assert load("fashion_mnist").name == "fashion_mnist"
 
     @pytest.mark.parametrize("folder", ["emnist-digits", "emnist_digits", "EMNIST/gzip"])
-    def test_emnist_is_turned_upright(
-        self, place: Path, folder: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_emnist_is_turned_upright(self, place: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
         write(place / folder, idx_files("emnist_digits"), gzip.compress, ".gz")
         emnist = load("emnist_digits")
         assert emnist.train_x.shape == (7, 5, 4, 1)
@@ -138,9 +134,7 @@ class TestFormats:
                 archive.writestr(f"gzip/{file}.gz", gzip.compress(content))
         np.testing.assert_array_equal(load("emnist_digits").test_x[1, :, :, 0], images(3, 1)[1].T)
 
-    @pytest.mark.parametrize(
-        "folder", ["cifar-10", "cifar10", "cifar-10-batches-bin", "cifar-10/cifar-10-batches-bin"]
-    )
+    @pytest.mark.parametrize("folder", ["cifar-10", "cifar10", "cifar-10-batches-bin", "cifar-10/cifar-10-batches-bin"])
     @pytest.mark.parametrize(("pack", "ending"), [(bytes, ""), (lzma.compress, ".xz")])
     def test_cifar(self, place: Path, folder: str, pack: Callable[[bytes], bytes], ending: str) -> None:
         write(place / folder, cifar_files(), pack, ending)
@@ -230,9 +224,7 @@ class TestDamage:
     @pytest.mark.parametrize("keep", [0, 10, -30])
     def test_xz_cut_off(self, place: Path, keep: int) -> None:
         write(place / "cifar10", cifar_files(), lambda content: lzma.compress(content)[:keep], ".xz")
-        with pytest.raises(
-            ValueError, match=r"data_batch_1.bin.xz .* (is damaged or cut off|expected 7 records)"
-        ):
+        with pytest.raises(ValueError, match=r"data_batch_1.bin.xz .* (is damaged or cut off|expected 7 records)"):
             load("cifar10")
 
     def test_cifar_size(self, place: Path) -> None:
@@ -311,9 +303,7 @@ class TestCache:
             np.testing.assert_array_equal(again.test_y, good.test_y)
             assert again.scale == good.scale
 
-    def test_an_unwritable_cache_folder_warns_once(
-        self, place: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unwritable_cache_folder_warns_once(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(place / "mnist", idx_files())
         (place / "file").write_bytes(b"")
         monkeypatch.setattr(download, "cache_folder", lambda: place / "file" / "hush")
@@ -353,9 +343,7 @@ class TestAbsent:
     )
     def test_unknown_names(self, name: str, near: str) -> None:
         known = "digits, mnist, fashion_mnist, emnist_digits, cifar10"
-        with pytest.raises(
-            ValueError, match=f"unknown dataset '{name}', allowed are {known}; did you mean '{near}'"
-        ):
+        with pytest.raises(ValueError, match=f"unknown dataset '{name}', allowed are {known}; did you mean '{near}'"):
             load(name)
         with pytest.raises(ValueError, match=f"unknown dataset 'imagenet', allowed are {known}$"):
             load("imagenet")
@@ -410,9 +398,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        running.files = {
-            f"{file}.gz": gzip.compress(content, mtime=0) for file, content in idx_files().items()
-        }
+        running.files = {f"{file}.gz": gzip.compress(content, mtime=0) for file, content in idx_files().items()}
         sums = {file: hashlib.md5(content).hexdigest() for file, content in running.files.items()}
         addresses = (f"{running.address}missing/", running.address)
         monkeypatch.setitem(download.SOURCES, "mnist", (download._sources(addresses, "md5", sums),))
@@ -427,9 +413,7 @@ class TestDownload:
     def folder(self) -> Path:
         return download.cache_folder() / "mnist"
 
-    def test_into_the_cache_folder_and_only_once(
-        self, server: Server, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_into_the_cache_folder_and_only_once(self, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
         np.testing.assert_array_equal(load("mnist").train_x[..., 0], images(7))
         assert sorted(path.name for path in self.folder().iterdir()) == [".lock", *sorted(server.files)]
         shown = capsys.readouterr()
@@ -453,15 +437,11 @@ class TestDownload:
     def test_checksum_mismatch(self, server: Server) -> None:
         server.files[self.file] = b"something else"
         found = hashlib.md5(b"something else").hexdigest()
-        with pytest.raises(
-            DataUnavailable, match=rf"{self.file} could not be downloaded .*md5:{found}, expected md5:"
-        ):
+        with pytest.raises(DataUnavailable, match=rf"{self.file} could not be downloaded .*md5:{found}, expected md5:"):
             load("mnist")
         assert not list(self.folder().glob("train-images*"))
 
-    def test_interrupted_and_resumed_at_once(
-        self, server: Server, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_interrupted_and_resumed_at_once(self, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
         server.cut = len(server.files[self.file]) // 2 + 1
         load("mnist")
         assert (self.file, f"bytes={server.cut}-") in server.asked

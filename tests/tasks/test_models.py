@@ -73,9 +73,7 @@ def abstract(name: str, shape: Shape, **options: object) -> Sequential:
     return made
 
 
-def assert_same_with_gradients(
-    one: Callable[..., Array], other: Callable[..., Array], *inputs: Array
-) -> None:
+def assert_same_with_gradients(one: Callable[..., Array], other: Callable[..., Array], *inputs: Array) -> None:
     """Both values, and both gradients of a random linear functional of them, in all inputs."""
     weights = random(99, *jax.eval_shape(one, *inputs).shape)
 
@@ -123,9 +121,7 @@ def test_sizes_are_those_that_the_papers_print() -> None:
         assert math.floor(size["resnet18", shape] / 1e5) / 10 == 11.1
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "channels", "outputs", "window", "stride", "padding"), CONVOLUTIONS
-)
+@pytest.mark.parametrize(("height", "width", "channels", "outputs", "window", "stride", "padding"), CONVOLUTIONS)
 def test_convolution_is_the_library_one(
     height: int, width: int, channels: int, outputs: int, window: int, stride: int, padding: int
 ) -> None:
@@ -167,9 +163,7 @@ def test_convolution_layer_adds_its_bias() -> None:
 
 
 @pytest.mark.parametrize(("size", "stride", "padding"), [((7, 9), 1, 1), ((8, 5), 2, 1), ((6, 6), 1, 0)])
-def test_depthwise_convolution_is_the_grouped_library_one(
-    size: tuple[int, int], stride: int, padding: int
-) -> None:
+def test_depthwise_convolution_is_the_grouped_library_one(size: tuple[int, int], stride: int, padding: int) -> None:
     layer = DepthwiseConvolution(4, 3, jax.random.key(1), stride=stride, padding=padding)
 
     def ours(x: Array, weight: Array) -> Array:
@@ -185,9 +179,7 @@ def test_depthwise_convolution_is_the_grouped_library_one(
 def test_max_pool_is_the_library_one(size: tuple[int, int], window: int, stride: int, padding: int) -> None:
     def library(x: Array) -> Array:
         sides = ((padding, padding), (padding, padding), (0, 0))
-        return jax.lax.reduce_window(
-            x, -jnp.inf, jax.lax.max, (window, window, 1), (stride, stride, 1), sides
-        )
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (window, window, 1), (stride, stride, 1), sides)
 
     assert_same_with_gradients(MaxPool(window, stride, padding), library, random(6, *size, 3))
 
@@ -309,8 +301,7 @@ def test_one_client_is_a_slice_of_many(name: str, shape: Shape, options: dict[st
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("alexnet", {})]
-    + [(name, {"norm": norm}) for name in ("mobilenet_v2", "resnet18") for norm in ("group", "none")],
+    [("alexnet", {})] + [(name, {"norm": norm}) for name in ("mobilenet_v2", "resnet18") for norm in ("group", "none")],
 )
 def test_big_models_have_finite_logits_and_gradients(name: str, options: dict[str, object]) -> None:
     shape = (16, 16, 1)
@@ -339,9 +330,7 @@ def test_big_models_have_finite_logits_and_gradients(name: str, options: dict[st
         ("mlp", {"hidden": 0}, r"hidden is 0; allowed: a positive integer"),
     ],
 )
-def test_unknown_names_are_answered_with_the_known_ones(
-    name: str, options: dict[str, object], message: str
-) -> None:
+def test_unknown_names_are_answered_with_the_known_ones(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(name, MNIST, 10, jax.random.key(0), **options)
 

@@ -34,9 +34,7 @@ def histogram(labels: npt.ArrayLike, shares: list[Any]) -> npt.NDArray[np.int64]
     return np.array([[int((values[share] == kind).sum()) for kind in kinds] for share in shares])
 
 
-def check(
-    labels: Labels, shares: list[Any], clients: int, *, disjoint: bool = True, all_used: bool = False
-) -> None:
+def check(labels: Labels, shares: list[Any], clients: int, *, disjoint: bool = True, all_used: bool = False) -> None:
     assert len(shares) == clients
     for share in shares:
         assert share.dtype == np.int64
@@ -112,9 +110,7 @@ class TestClassesPerClient:
 
     @fixed
     @given(label_sets(), st.data(), seeds)
-    def test_sizes_are_equal_if_dropping_is_allowed(
-        self, labels: Labels, data: st.DataObject, seed: int
-    ) -> None:
+    def test_sizes_are_equal_if_dropping_is_allowed(self, labels: Labels, data: st.DataObject, seed: int) -> None:
         supply = np.unique(labels, return_counts=True)[1]
         clients = data.draw(st.integers(1, len(labels)))
         classes = data.draw(st.integers(1, len(supply)))

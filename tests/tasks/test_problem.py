@@ -11,8 +11,8 @@ from sklearn.metrics import log_loss
 
 import hush
 from hush.core.keys import root
-from hush.tasks.problem import EVALUATE_AT_ONCE, supervised
 from hush.tasks.measures import classification
+from hush.tasks.problem import EVALUATE_AT_ONCE, supervised
 
 
 def softmax_loss(W, b, x, y):
@@ -31,8 +31,7 @@ def table():
 @pytest.fixture(scope="module")
 def problem(table):
     x, y, ids = table
-    model = hush.tasks.arrays(x, y, ids, model="softmax", test=(x[:77], y[:77]), scale=1 / 255, shift=-0.5)
-    return model
+    return hush.tasks.arrays(x, y, ids, model="softmax", test=(x[:77], y[:77]), scale=1 / 255, shift=-0.5)
 
 
 @pytest.fixture(scope="module")

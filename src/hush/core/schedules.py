@@ -1,7 +1,7 @@
 """Step sizes that change as training goes: η as a function of a count.
 
 A local rule counts k·E at the start of round k (E in the unit its length is given in, steps or epochs) and keeps η for
-the whole round, as papers 000 and 003 do; a server rule counts rounds. Wherever a step size is asked for, a plain number is
+the whole round, as papers 000 and 003 do; a server rule counts rounds. Wherever a step size is asked for, a number is
 a constant one, and any callable `count -> η`, an optax schedule for instance, is one too.
 """
 

@@ -113,7 +113,9 @@ class RunFolder:
 
     def table(self, records: pd.DataFrame) -> None:
         """The records as a Parquet file, and the CSV file as exactly these rows."""
-        atomically(self.path / "records.csv", lambda file: file.write(records.to_csv(index=False, na_rep="nan").encode()))
+        atomically(
+            self.path / "records.csv", lambda file: file.write(records.to_csv(index=False, na_rep="nan").encode())
+        )
         atomically(self.path / "records.parquet", lambda file: records.to_parquet(file, index=False))
 
     def _text(self, name: str, text: str) -> None:

@@ -83,7 +83,7 @@ def linear_regression(
     noise: float = 0.1,
     seed: int = 0,
 ) -> Supervised:
-    """y = a·θ_i + noise, client i's teacher θ_i = θ + heterogeneity · N(0, I/d); a fifth of the examples is held out."""
+    """y = a·θ_i + noise, client i's teacher θ_i = θ + heterogeneity · N(0, I/d); a fifth is held out."""
     at_least("noise", noise, 0)
     recipe = dict(locals())
     _least_two(examples)

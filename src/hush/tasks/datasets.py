@@ -200,14 +200,10 @@ def _unpack_archive(layout: Layout, path: Path) -> list[File]:
         else:  # in the archive's own order: going back in a compressed tar means unpacking it again
             with tarfile.open(path) as tape:
                 for entry in tape:
-                    if (file := Path(entry.name).name) in layout.files and (
-                        handle := tape.extractfile(entry)
-                    ):
+                    if (file := Path(entry.name).name) in layout.files and (handle := tape.extractfile(entry)):
                         found[file] = handle.read()
     except (*DAMAGE, tarfile.TarError, zipfile.BadZipFile) as failure:
-        raise ValueError(
-            f"{path} ({path.stat().st_size} bytes) is damaged or cut off: {failure}"
-        ) from failure
+        raise ValueError(f"{path} ({path.stat().st_size} bytes) is damaged or cut off: {failure}") from failure
     if missing := [file for file in layout.files if file not in found]:
         raise ValueError(f"{path} lacks {', '.join(missing)}")
     return [(f"{path}:{file}", found[file]) for file in layout.files]
@@ -228,9 +224,7 @@ def _split(layout: Layout, files: list[File], counts: tuple[int, ...]) -> tuple[
         title = ", ".join(title for title, _ in files)
     found = np.bincount(labels, minlength=len(counts))
     if tuple(found.tolist()) != counts:
-        raise ValueError(
-            f"{title}: {found.tolist()} examples of the labels 0, 1, ..., expected {list(counts)}"
-        )
+        raise ValueError(f"{title}: {found.tolist()} examples of the labels 0, 1, ..., expected {list(counts)}")
     if layout.transposed:
         images = images.swapaxes(1, 2)
     return np.ascontiguousarray(images), labels.astype(np.int32)
@@ -240,9 +234,7 @@ def _idx(title: str, content: bytes, shape: tuple[int, ...]) -> Bytes:
     """An idx file: two zeros, 8 for uint8, the number of axes, each as a big-endian int32, the values."""
     header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
     if content[: len(header)] != header:
-        raise ValueError(
-            f"{title} begins with {content[: len(header)].hex(' ')}, expected {header.hex(' ')} ({shape})"
-        )
+        raise ValueError(f"{title} begins with {content[: len(header)].hex(' ')}, expected {header.hex(' ')} ({shape})")
     if len(content) != len(header) + math.prod(shape):
         raise ValueError(f"{title} has {len(content)} bytes, expected {len(header) + math.prod(shape)}")
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)
@@ -291,9 +283,7 @@ def _write_cache(cache: Path, key: str, arrays: Arrays) -> None:
             )
         Path(part).replace(cache)
     except OSError as failure:
-        _warn_once(
-            f"decoded datasets cannot be kept in {cache.parent}, each load will decode again ({failure})"
-        )
+        _warn_once(f"decoded datasets cannot be kept in {cache.parent}, each load will decode again ({failure})")
         if part:
             Path(part).unlink(missing_ok=True)
 

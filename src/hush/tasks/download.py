@@ -29,7 +29,7 @@ BLOCK = 1 << 18
 INNER = (".", "raw", "gzip", "cifar-10-batches-bin")  # folders that unpacking and other libraries make
 
 
-class DataUnavailable(RuntimeError):  # noqa: N818 - a state of the world, not a mistake
+class DataUnavailable(RuntimeError):
     """The files of a dataset are neither on this machine nor can they be downloaded now."""
 
 

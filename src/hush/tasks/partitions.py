@@ -87,28 +87,20 @@ def dominant_classes(
     _check_whole("examples", examples, 1, len(class_of))
     _check_whole("dominant", dominant, 1, kinds)
     if not 0 < share <= 1 or (dominant == kinds and share != 1):
-        raise ValueError(
-            f"share is {share}, allowed is 0 < share <= 1, and only 1 if every class is dominant"
-        )
+        raise ValueError(f"share is {share}, allowed is 0 < share <= 1, and only 1 if every class is dominant")
     major = round(share * examples)
     if major < dominant:
-        raise ValueError(
-            f"{share} of {examples} examples is {major}, needed is 1 for each of {dominant} classes"
-        )
+        raise ValueError(f"{share} of {examples} examples is {major}, needed is 1 for each of {dominant} classes")
     generator = _generator(seed, "dominant classes")
     holds = _holdings(supply, clients, dominant, generator, reuse=True)
     counts = _mixture(holds, supply, major, examples - major, generator)
     if (short := (counts > supply).any(axis=0)).any():
         need, have = counts.max(axis=0)[short][0], supply[short][0]
-        raise ValueError(
-            f"a client would need {need} examples of a class that has {have}: lower examples or share"
-        )
+        raise ValueError(f"a client would need {need} examples of a class that has {have}: lower examples or share")
     return _deal(class_of, counts, generator)
 
 
-def dirichlet(
-    labels: npt.ArrayLike, clients: int, alpha: float, seed: int, minimum: int = 1
-) -> list[Indices]:
+def dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, seed: int, minimum: int = 1) -> list[Indices]:
     """Each class is shared out in proportions from a symmetric Dirichlet(alpha), every example used once.
 
     Yurochkin et al., Bayesian nonparametric federated learning of neural networks, ICML 2019. Instead of
@@ -128,9 +120,7 @@ def dirichlet(
     return _deal(class_of, _at_least(counts, minimum), generator)
 
 
-def power_law(
-    labels: npt.ArrayLike, clients: int, exponent: float, seed: int, minimum: int = 1
-) -> list[Indices]:
+def power_law(labels: npt.ArrayLike, clients: int, exponent: float, seed: int, minimum: int = 1) -> list[Indices]:
     """Sizes are minimum + a share proportional to rank ** -exponent, ranks and examples dealt at random.
 
     Every example is used once. exponent = 0 is `iid`, 1 is Zipf's law.
@@ -152,9 +142,7 @@ def by_client_id(client_ids: npt.ArrayLike) -> tuple[list[Indices], list[str]]:
     if ids.dtype.kind == "O":
         ids = ids.astype(str)
     if ids.ndim != 1 or not ids.size or ids.dtype.kind not in "iuUS":
-        raise ValueError(
-            f"client_ids are {ids.dtype} {list(ids.shape)}, allowed are whole numbers or strings [n]"
-        )
+        raise ValueError(f"client_ids are {ids.dtype} {list(ids.shape)}, allowed are whole numbers or strings [n]")
     names, client_of, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     order = np.argsort(client_of, kind="stable").astype(np.int64)
     text = names.astype(str) if names.dtype.kind != "S" else np.char.decode(names)
@@ -302,9 +290,7 @@ def _classes(labels: npt.ArrayLike) -> tuple[Indices, Counts]:
     """The class of each example, counted from 0, and the examples of each class."""
     given = np.asarray(labels)
     if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels are {given.dtype} {list(given.shape)}, allowed are whole numbers [n] with n >= 1"
-        )
+        raise ValueError(f"labels are {given.dtype} {list(given.shape)}, allowed are whole numbers [n] with n >= 1")
     _, class_of, supply = np.unique(given, return_inverse=True, return_counts=True)
     return class_of.astype(np.int64), supply.astype(np.int64)
 

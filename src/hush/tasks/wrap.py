@@ -16,7 +16,7 @@ from hush.tasks.models import build
 
 def _parameters(module: Any) -> tuple[Params, Any]:
     is_parameter = lambda leaf: eqx.is_inexact_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)  # noqa: E731
-    return eqx.partition(module, is_parameter)  # type: ignore[no-any-return]
+    return eqx.partition(module, is_parameter)
 
 
 class Named(eqx.Module):
@@ -43,7 +43,7 @@ class Named(eqx.Module):
         return eqx.combine(params, self.skeleton)
 
     def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(self.whole(params))(inputs)  # type: ignore[no-any-return]
+        return jax.vmap(self.whole(params))(inputs)
 
 
 class Module(eqx.Module):
@@ -64,7 +64,7 @@ class Module(eqx.Module):
         return eqx.combine(params, self.skeleton)
 
     def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(self.whole(params))(inputs)  # type: ignore[no-any-return]
+        return jax.vmap(self.whole(params))(inputs)
 
 
 class Functions(eqx.Module):

@@ -8,9 +8,7 @@ from jax import Array
 from hush.tasks.models.layers import FLATTEN, HE, RELU, Layer, Linear, Sequential, layer_keys
 
 
-def mlp(
-    shape: tuple[int, int, int], classes: int, key: Array, *, hidden: int | tuple[int, ...] = 200
-) -> Sequential:
+def mlp(shape: tuple[int, int, int], classes: int, key: Array, *, hidden: int | tuple[int, ...] = 200) -> Sequential:
     """Hidden layers with ReLU; 784-200-10 has 159,010 parameters."""
     widths = tuple(hidden) if isinstance(hidden, tuple | list) else (hidden,)
     if not all(isinstance(width, int) and width > 0 for width in widths):

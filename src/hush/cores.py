@@ -1,0 +1,33 @@
+"""Makes each CPU core a device of JAX's.
+
+Left alone, a CPU is one device with many threads; for the small matrix products of a client that is slower than one
+single-threaded device per core with a part of the cohort on each. It must be said before JAX starts, hence on importing
+hush, and is never said over a user's own choice.
+"""
+
+import os
+import sys
+
+# Each device keeps a copy of the data: more than these would cost memory before they gain time.
+MOST_DEVICES = 16
+
+
+def one_device_per_core() -> None:
+    """One CPU device per core, unless JAX has started or the user has chosen a number."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags:
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    devices = min(cores, MOST_DEVICES)
+    if "jax" in sys.modules:  # too late for the environment: its settings have been read
+        config = sys.modules["jax"].config
+        if config.values["jax_num_cpu_devices"] != -1:
+            return
+        try:
+            config.update("jax_num_cpu_devices", devices)
+        except RuntimeError:  # JAX has started: its devices stay as they are
+            return
+    else:
+        os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
+    if "xla_cpu_multi_thread_eigen" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
