@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import equinox as eqx
 import jax
 from jax.flatten_util import ravel_pytree
 
@@ -48,12 +49,16 @@ def choose(
 def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.stages.Lowered]:
     """Every phase's work of one client, as the compiler gets it."""
     model = jax.eval_shape(lambda key: ravel_pytree(problem.init(key))[0], root(0))
+    # As an argument of a known shape: the data, closed over, would be copied into the program.
+    data, rest = eqx.partition(problem, eqx.is_array)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
 
-    def one(phase: Algorithm, model: jax.Array) -> object:
+    def one(phase: Algorithm, data: Problem, model: jax.Array) -> object:
         told = broadcast(phase, init_server(algorithm, model))
-        return client_step(phase, at(root(0), "client"), told, init_client(phase, model), problem.client(0))
+        client = eqx.combine(data, rest).client(0)
+        return client_step(phase, at(root(0), "client"), told, init_client(phase, model), client)
 
-    return [jax.jit(partial(one, phase)).lower(model) for phase in algorithm.phases]
+    return [jax.jit(partial(one, phase)).lower(shapes, model) for phase in algorithm.phases]
 
 
 def _is_small(algorithm: Algorithm | InTurn, problem: Problem) -> bool:
