@@ -320,12 +320,12 @@ def test_big_models_have_finite_logits_and_gradients(name: str, options: dict[st
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lenet", {}, r"unknown model 'lenet'; known: alexnet, lenet5, .*nearest: lenet5"),
-        ("mlp", {"hiden": 3}, r"unknown option of mlp 'hiden'; known: hidden; nearest: hidden"),
+        ("lenet", {}, r"unknown model 'lenet'; did you mean 'lenet5'\? known: alexnet, lenet5"),
+        ("mlp", {"hiden": 3}, r"unknown option of mlp 'hiden'; did you mean 'hidden'\? known: hidden"),
         ("softmax", {"hidden": 3}, r"unknown option of softmax 'hidden'; known: none"),
         ("resnet18", {"norm": "batch"}, r"unknown norm 'batch'; known: group, none"),
         ("mobilenet_v2", {"norm": None}, r"unknown norm None; known: group, none"),
-        ("lenet5", {"pool": "men"}, r"unknown pool 'men'; known: max, mean; nearest: mean"),
+        ("lenet5", {"pool": "men"}, r"unknown pool 'men'; did you mean 'mean'\? known: max, mean"),
         ("lenet5", {"activation": "gelu"}, r"unknown activation 'gelu'; known: relu, tanh"),
         ("mlp", {"hidden": 0}, r"hidden is 0; allowed: a positive integer"),
     ],
@@ -341,7 +341,7 @@ def test_impossible_sizes_are_refused() -> None:
         build("lenet5", DIGITS, 10, key)
     with pytest.raises(ValueError, match=r"shape is .*three positive integers"):
         build("mlp", (28, 28), 10, key)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="classes is 0; allowed: a positive integer"):
+    with pytest.raises(ValueError, match="classes must be a whole number of at least 1, found 0"):
         build("mlp", MNIST, 0, key)
     with pytest.raises(ValueError, match="a window of 5 needs images at least 5 wide and high, found 4"):
         shifts(4, 5, 1)

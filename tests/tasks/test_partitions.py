@@ -281,25 +281,25 @@ class TestByClientId:
 
 LABELS = np.arange(20) % 4
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("iid", {"clients": 0}, "clients is 0, allowed are whole numbers from 1 to 20"),
-    ("iid", {"clients": 21}, "clients is 21, allowed are whole numbers from 1 to 20"),
-    ("iid", {"clients": 2.0}, "clients is 2.0, allowed are whole numbers"),
-    ("iid", {"clients": 4, "examples": 6}, "examples is 6, allowed are whole numbers from 1 to 5"),
+    ("iid", {"clients": 0}, "clients must be a whole number from 1 to 20, found 0"),
+    ("iid", {"clients": 21}, "clients must be a whole number from 1 to 20, found 21"),
+    ("iid", {"clients": 2.0}, "clients must be a whole number .*, found 2.0"),
+    ("iid", {"clients": 4, "examples": 6}, "examples must be a whole number from 1 to 5, found 6"),
     ("iid", {"clients": 4, "examples": 21, "overlap": True}, "examples is 21, .* from 1 to 20"),
-    ("iid", {"clients": 4, "seed": -1}, "seed is -1, allowed are whole numbers from 0 or more"),
+    ("iid", {"clients": 4, "seed": -1}, "seed must be a whole number of at least 0, found -1"),
     ("iid", {"clients": 1, "labels": [0.5]}, r"labels are float64 \[1\], allowed are whole numbers \[n\]"),
     ("iid", {"clients": 1, "labels": np.zeros((0,), int)}, r"labels are int64 \[0\]"),
     (
         "classes_per_client",
         {"clients": 2, "classes": 5},
-        "classes is 5, allowed are whole numbers from 1 to 4",
+        "classes must be a whole number from 1 to 4, found 5",
     ),
     (
         "classes_per_client",
         {"clients": 2, "classes": 0},
-        "classes is 0, allowed are whole numbers from 1 to 4",
+        "classes must be a whole number from 1 to 4, found 0",
     ),
-    ("classes_per_client", {"clients": 21, "classes": 1}, "clients is 21, allowed are"),
+    ("classes_per_client", {"clients": 21, "classes": 1}, "clients must be .*, found 21"),
     (
         "classes_per_client",
         {"clients": 2, "classes": 1, "most_dropped": 2},
@@ -308,12 +308,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "dominant_classes",
         {"clients": 0, "examples": 5},
-        "clients is 0, allowed are whole numbers from 1 or more",
+        "clients must be a whole number of at least 1, found 0",
     ),
     (
         "dominant_classes",
         {"clients": 2, "examples": 21},
-        "examples is 21, allowed are whole numbers from 1 to 20",
+        "examples must be a whole number from 1 to 20, found 21",
     ),
     ("dominant_classes", {"clients": 2, "examples": 5, "dominant": 5}, "dominant is 5, .* from 1 to 4"),
     (
@@ -327,21 +327,21 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"clients": 2, "examples": 5, "share": 0.1},
         "0.1 of 5 examples is 0, needed is 1 for each",
     ),
-    ("dirichlet", {"clients": 2, "alpha": 0.0}, "alpha is 0.0, allowed are finite numbers > 0"),
-    ("dirichlet", {"clients": 2, "alpha": float("nan")}, "alpha is nan, allowed are finite numbers > 0"),
-    ("dirichlet", {"clients": 21, "alpha": 1.0}, "clients is 21, allowed are whole numbers from 1 to 20"),
+    ("dirichlet", {"clients": 2, "alpha": 0.0}, "alpha must be a positive number, found 0.0"),
+    ("dirichlet", {"clients": 2, "alpha": float("nan")}, "alpha must be a positive number, found nan"),
+    ("dirichlet", {"clients": 21, "alpha": 1.0}, "clients must be a whole number from 1 to 20, found 21"),
     (
         "dirichlet",
         {"clients": 5, "alpha": 1.0, "minimum": 5},
-        "minimum is 5, allowed are whole numbers from 1 to 4",
+        "minimum must be a whole number from 1 to 4, found 5",
     ),
     (
         "dirichlet",
         {"clients": 5, "alpha": 1.0, "minimum": 0},
-        "minimum is 0, allowed are whole numbers from 1 to 4",
+        "minimum must be a whole number from 1 to 4, found 0",
     ),
-    ("power_law", {"clients": 2, "exponent": -1.0}, "exponent is -1.0, allowed are finite numbers >= 0"),
-    ("power_law", {"clients": 0, "exponent": 1.0}, "clients is 0, allowed are whole numbers from 1 to 20"),
+    ("power_law", {"clients": 2, "exponent": -1.0}, "exponent must be a number of at least 0, found -1.0"),
+    ("power_law", {"clients": 0, "exponent": 1.0}, "clients must be a whole number from 1 to 20, found 0"),
 ]
 
 

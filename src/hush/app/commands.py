@@ -70,9 +70,8 @@ def compare(folders: Sequence[Path], out: Path) -> None:
 
 def _go(plan: Plan, problem: Any, quiet: bool, **places: Any) -> None:
     """Run, and tell how it ended, whether it ended well or not."""
-    progress = False if quiet else None
     try:
-        result = run_algorithm(plan.algorithm, problem, **plan.run, sweep=plan.sweep, progress=progress, **places)
+        result = run_algorithm(plan.algorithm, problem, **plan.run, sweep=plan.sweep, progress=not quiet, **places)
     except (Diverged, Interrupted) as end:
         if not quiet:
             _tell(end.result)

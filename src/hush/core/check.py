@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 
 def _number(name: str, value: Any, kinds: type | tuple[type, ...], word: str) -> None:
     # A leaf may hold a traced array inside a compiled program; only plain numbers can be judged.
@@ -27,22 +29,24 @@ def at_least(name: str, value: Any, lowest: float) -> None:
         raise ValueError(f"{name} must be a number of at least {lowest}, found {value!r}")
 
 
-def whole(name: str, value: Any, lowest: int = 1) -> None:
-    """A whole number not below `lowest`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
-        raise ValueError(f"{name} must be a whole number of at least {lowest}, found {value!r}")
+def whole(name: str, value: Any, lowest: int = 1, highest: int | None = None) -> None:
+    """A whole number not below `lowest` and, where there is one, not above `highest`."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < lowest or (highest is not None and value > highest):
+        allowed = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest}"
+        raise ValueError(f"{name} must be a whole number {allowed}, found {value!r}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """The list of known names, with the nearest first in words: how every unknown name is answered."""
     names = sorted(names)
-    close = difflib.get_close_matches(name, names, n=1)
+    close = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) if names else 'none'}"
 
 
-def known(kind: str, name: str, names: Iterable[str]) -> None:
+def known(kind: str, name: Any, names: Iterable[str]) -> None:
     """A name from a table."""
     names = list(names)
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise ValueError(f"unknown {kind} {name!r}; {nearest(str(name), names)}")

@@ -40,10 +40,10 @@ class _Forgiving:
 class Display:
     """Shows rounds, loss, accuracy, bits and the time left; `enabled=False` shows nothing."""
 
-    def __init__(self, rounds: int, *, start: int = 0, stream: Any = None, enabled: bool | None = None) -> None:
+    def __init__(self, rounds: int, *, start: int = 0, stream: Any = None, enabled: bool = True) -> None:
         self.rounds, self.start = rounds, start
         self._stream: TextIO | None = stream if stream is not None else sys.stderr  # none under pythonw
-        self._shown = enabled is not False and self._stream is not None
+        self._shown = enabled and self._stream is not None
         self._live: Progress | None = None
         self._round = start
         self._began: tuple[int, float] | None = None  # the round and time to reckon speed from

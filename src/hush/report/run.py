@@ -65,7 +65,7 @@ def run(
     resume: bool = False,
     clients_at_once: int | None = None,
     devices: int | None = None,
-    progress: bool | None = None,
+    progress: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run `algorithm` on `problem` and return its records and models.
@@ -76,7 +76,7 @@ def run(
     keep_models                 keep the model of each evaluation in `result.history`
     folder, resume              write a run folder as the run goes; go on from the checkpoint that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
-    progress                    a live display: True, False, or on a terminal only (None)
+    progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
     """
     whole("rounds", rounds)
     whole("evaluate_every", evaluate_every)

@@ -10,7 +10,6 @@ then in the user's cache folder, and downloaded into the latter unless HUSH_OFFL
 
 from __future__ import annotations
 
-import difflib
 import functools
 import gzip
 import json
@@ -28,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hush.core.check import known
 from hush.tasks import download as downloads
 from hush.tasks.download import DataUnavailable
 
@@ -126,10 +126,7 @@ def load(name: str) -> Dataset:
     """The dataset `name`, one of NAMES; DataUnavailable if its files can be neither found nor downloaded."""
     if name == "digits":
         return _digits()
-    if name not in LAYOUTS:
-        near = difflib.get_close_matches(name.lower().replace("-", "_"), NAMES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown dataset {name!r}, allowed are {', '.join(NAMES)}{hint}")
+    known("dataset", name, NAMES)
     layout = LAYOUTS[name]
     paths = downloads.locate(name, layout.files, layout.folders, layout.archive)
     cache = downloads.cache_folder() / "decoded" / f"{name}.npz"

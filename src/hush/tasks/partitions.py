@@ -10,7 +10,6 @@ returns each client's indices in ascending order (that of the dataset, which is 
 
 from __future__ import annotations
 
-import math
 import zlib
 from bisect import bisect_left
 
@@ -18,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
+
+from hush.core.check import at_least, positive, whole
 
 Indices = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]  # examples per [client, class]
@@ -33,9 +34,9 @@ def iid(
     equal numbers of each class, here in expectation.
     """
     size = len(_classes(labels)[0])
-    _check_whole("clients", clients, 1, None if overlap else size)
+    whole("clients", clients, 1, None if overlap else size)
     if examples is not None:
-        _check_whole("examples", examples, 1, size if overlap else size // clients)
+        whole("examples", examples, 1, size if overlap else size // clients)
     if overlap:
         each = examples or max(size // clients, 1)
         draws = (_generator(seed, "iid overlap", k).choice(size, each, replace=False) for k in range(clients))
@@ -57,8 +58,8 @@ def classes_per_client(
     are the sizes unequal: each class is then dealt out completely and evenly to those who hold it.
     """
     class_of, supply = _classes(labels)
-    _check_whole("clients", clients, 1, len(class_of))
-    _check_whole("classes", classes, 1, len(supply))
+    whole("clients", clients, 1, len(class_of))
+    whole("classes", classes, 1, len(supply))
     if not 0 <= most_dropped <= 1:
         raise ValueError(f"most_dropped is {most_dropped!r}, allowed are numbers from 0 to 1")
     generator = _generator(seed, "classes per client")
@@ -83,9 +84,9 @@ def dominant_classes(
     """
     class_of, supply = _classes(labels)
     kinds = len(supply)
-    _check_whole("clients", clients, 1)
-    _check_whole("examples", examples, 1, len(class_of))
-    _check_whole("dominant", dominant, 1, kinds)
+    whole("clients", clients, 1)
+    whole("examples", examples, 1, len(class_of))
+    whole("dominant", dominant, 1, kinds)
     if not 0 < share <= 1 or (dominant == kinds and share != 1):
         raise ValueError(f"share is {share}, allowed is 0 < share <= 1, and only 1 if every class is dominant")
     major = round(share * examples)
@@ -109,7 +110,7 @@ def dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, seed: int, mini
     """
     class_of, supply = _classes(labels)
     _check_share(len(class_of), clients, minimum)
-    _check_real("alpha", alpha, above_zero=True)
+    positive("alpha", alpha)
     generator = _generator(seed, "dirichlet")
     # Beyond these limits the shares are all or nothing, or equal, anyway, and the sampler may overflow.
     concentration = np.full(clients, min(max(alpha, 1e-8), 1e12))
@@ -127,7 +128,7 @@ def power_law(labels: npt.ArrayLike, clients: int, exponent: float, seed: int, m
     """
     size = len(_classes(labels)[0])
     _check_share(size, clients, minimum)
-    _check_real("exponent", exponent, above_zero=False)
+    at_least("exponent", exponent, 0)
     generator = _generator(seed, "power law")
     weights = np.arange(1, clients + 1) ** -float(exponent)
     edges = np.rint(np.cumsum(weights) / weights.sum() * (size - clients * minimum)).astype(np.int64)
@@ -281,7 +282,7 @@ def _deal(class_of: Indices, counts: Counts, generator: np.random.Generator) -> 
 
 def _generator(seed: int, purpose: str, *address: int) -> np.random.Generator:
     """Randomness of its own for each (seed, purpose, address)."""
-    _check_whole("seed", seed, 0)
+    whole("seed", seed, 0)
     key = (zlib.crc32(purpose.encode()), *address)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
@@ -295,18 +296,6 @@ def _classes(labels: npt.ArrayLike) -> tuple[Indices, Counts]:
     return class_of.astype(np.int64), supply.astype(np.int64)
 
 
-def _check_whole(what: str, found: int, least: int, most: int | None = None) -> None:
-    whole = isinstance(found, int | np.integer) and not isinstance(found, bool)
-    if not whole or found < least or (most is not None and found > most):
-        allowed = f"{least} or more" if most is None else f"{least} to {most}"
-        raise ValueError(f"{what} is {found!r}, allowed are whole numbers from {allowed}")
-
-
 def _check_share(size: int, clients: int, minimum: int) -> None:
-    _check_whole("clients", clients, 1, size)
-    _check_whole("minimum", minimum, 1, size // clients)
-
-
-def _check_real(what: str, found: float, above_zero: bool) -> None:
-    if not math.isfinite(found) or found < 0 or (above_zero and found == 0):
-        raise ValueError(f"{what} is {found!r}, allowed are finite numbers {'>' if above_zero else '>='} 0")
+    whole("clients", clients, 1, size)
+    whole("minimum", minimum, 1, size // clients)

@@ -12,8 +12,8 @@ from typing import Any
 
 from jax import Array
 
+from hush.core.check import known, whole
 from hush.tasks.models.alexnet import alexnet
-from hush.tasks.models.choice import check
 from hush.tasks.models.layers import Sequential
 from hush.tasks.models.lenet5 import lenet5
 from hush.tasks.models.mlp import mlp
@@ -33,16 +33,15 @@ MODELS: dict[str, Callable[..., Sequential]] = {
 
 def build(name: str, shape: tuple[int, int, int], classes: int, key: Array, **options: Any) -> Sequential:
     """The named model for images of `shape` (height, width, channels), its weights drawn from `key`."""
-    builder = MODELS[check("model", name, MODELS)]
+    known("model", name, MODELS)
     if len(shape) != 3 or not all(isinstance(size, int) and size > 0 for size in shape):
         raise ValueError(f"shape is {shape!r}; allowed: three positive integers (height, width, channels)")
-    if not (isinstance(classes, int) and classes > 0):
-        raise ValueError(f"classes is {classes!r}; allowed: a positive integer")
-    parameters = signature(builder).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
+    whole("classes", classes)
+    parameters = signature(MODELS[name]).parameters.values()
+    settable = [parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options:
-        check(f"option of {name}", option, known)
-    return builder(shape, classes, key, **options)
+        known(f"option of {name}", option, settable)
+    return MODELS[name](shape, classes, key, **options)
 
 
 __all__ = ["MODELS", "build"]

@@ -2,7 +2,7 @@
 
 from jax import Array
 
-from hush.tasks.models.choice import check
+from hush.core.check import known
 from hush.tasks.models.layers import (
     FLATTEN,
     HE,
@@ -32,8 +32,10 @@ def lenet5(
     rows, columns = (((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width))
     if min(rows, columns) < 1:
         raise ValueError(f"lenet5 needs images at least 12x12, found {height}x{width}")
-    act, gain = ACTIVATIONS[check("activation", activation, ACTIVATIONS)]
-    down = POOLS[check("pool", pool, POOLS)]
+    known("activation", activation, ACTIVATIONS)
+    known("pool", pool, POOLS)
+    act, gain = ACTIVATIONS[activation]
+    down = POOLS[pool]
     # A maximum commutes with a rising function, and pooling first leaves a quarter of the entries to compute.
     shrink: tuple[Layer, ...] = (down, act) if pool == "max" else (act, down)
     keys = layer_keys(key)

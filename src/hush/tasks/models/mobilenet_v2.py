@@ -2,7 +2,7 @@
 
 from jax import Array
 
-from hush.tasks.models.choice import check
+from hush.core.check import known
 from hush.tasks.models.layers import (
     HE,
     IMAGE_MEAN,
@@ -33,7 +33,7 @@ STAGES = (
 
 def mobilenet_v2(shape: tuple[int, int, int], classes: int, key: Array, *, norm: str = "group") -> Sequential:
     """Inverted residuals; for 10 classes 2,296,346 parameters (28x28x1), 2,296,922 (32x32x3)."""
-    check("norm", norm, NORMS)
+    known("norm", norm, NORMS)
     keys = layer_keys(key)
     stem = Convolution(shape[-1], 32, 3, next(keys), padding=1, bias=norm == "none")
     layers: list[Layer] = [stem, *NORMS[norm](32), RELU6]

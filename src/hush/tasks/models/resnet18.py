@@ -2,7 +2,7 @@
 
 from jax import Array
 
-from hush.tasks.models.choice import check
+from hush.core.check import known
 from hush.tasks.models.layers import (
     HE,
     IMAGE_MEAN,
@@ -21,7 +21,7 @@ from hush.tasks.models.layers import (
 
 def resnet18(shape: tuple[int, int, int], classes: int, key: Array, *, norm: str = "group") -> Sequential:
     """Four stages of two blocks; for 10 classes 11,172,810 parameters (28x28x1), 11,173,962 (32x32x3)."""
-    check("norm", norm, NORMS)
+    known("norm", norm, NORMS)
     keys = layer_keys(key)
     layers: list[Layer] = [*convolution(shape[-1], 64, 3, next(keys), norm), RELU]
     inputs = 64
