@@ -1,4 +1,4 @@
-"""Runs hush and its peers on the same workloads, one after another, and prints one table of rates and ratios.
+"""Runs hush and its peers on the same workloads, one after another in turns, and prints one table of rates and ratios.
 
     python benchmarks/run.py                                # everything, the median of three runs
     python benchmarks/run.py --only hush,plain_torch        # some contenders
@@ -87,12 +87,17 @@ def median(lines: list[dict]) -> dict:
 
 
 def with_ratios(lines: list[dict]) -> list[dict]:
-    """Adds hush's rate over each peer's, workload by workload."""
-    hush = {line["workload"]: line.get("rounds_per_second") for line in lines if line["contender"] == "hush"}
+    """Adds hush's rate over each peer's: the median of the ratios, each of two runs in the same turn."""
+
+    def rates(line: dict) -> list[float | None]:
+        return [run.get("rounds_per_second") for run in line.get("runs", [])]
+
+    hush = {line["workload"]: rates(line) for line in lines if line["contender"] == "hush"}
     finished = []
     for line in lines:
-        ours, theirs = hush.get(line["workload"]), line.get("rounds_per_second")
-        finished.append({**line, "hush_over_this": ours / theirs if ours and theirs else None})
+        pairs = zip(hush.get(line["workload"], []), rates(line), strict=False)
+        ratios = [ours / theirs for ours, theirs in pairs if ours and theirs]
+        finished.append({**line, "hush_over_this": statistics.median(ratios) if ratios else None})
     return finished
 
 
@@ -182,12 +187,14 @@ def main() -> None:
     names = chosen(arguments.only, tuple(contender.name for contender in CONTENDERS), "contender")
     lines = []
     for workload in chosen(arguments.workloads, tuple(workloads.WORKLOADS), "workload"):
-        for contender in CONTENDERS:
-            if contender.name not in names or workload not in contender.supported:
-                continue
-            print(f"{workload} {contender.name} …", file=sys.stderr, flush=True)
-            runs = [run_once(contender, workload, arguments.seconds_limit) for _ in range(arguments.repeat)]
-            lines.append(median(runs))
+        present = [each for each in CONTENDERS if each.name in names and workload in each.supported]
+        # In turns, so that a machine that slows down for a while does so for all of them.
+        runs: dict[str, list[dict]] = {contender.name: [] for contender in present}
+        for turn in range(1, arguments.repeat + 1):
+            for contender in present:
+                print(f"{workload} {contender.name}, {turn} of {arguments.repeat} …", file=sys.stderr, flush=True)
+                runs[contender.name].append(run_once(contender, workload, arguments.seconds_limit))
+        lines += [median(found) for found in runs.values()]
     lines = with_ratios(lines)
     LATEST.parent.mkdir(exist_ok=True)
     machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
