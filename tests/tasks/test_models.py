@@ -324,9 +324,9 @@ def test_big_models_have_finite_logits_and_gradients(name: str, options: dict[st
         ("mlp", {"hiden": 3}, r"unknown option of mlp 'hiden'; did you mean 'hidden'\? known: hidden"),
         ("softmax", {"hidden": 3}, r"unknown option of softmax 'hidden'; known: none"),
         ("resnet18", {"norm": "batch"}, r"unknown norm 'batch'; known: group, none"),
-        ("mobilenet_v2", {"norm": None}, r"unknown norm None; known: group, none"),
+        ("mobilenet_v2", {"norm": None}, r"unknown norm None; did you mean 'none'\? known: group, none"),
         ("lenet5", {"pool": "men"}, r"unknown pool 'men'; did you mean 'mean'\? known: max, mean"),
-        ("lenet5", {"activation": "gelu"}, r"unknown activation 'gelu'; known: relu, tanh"),
+        ("lenet5", {"activation": "gelu"}, r"unknown activation 'gelu'; did you mean 'relu'\? known: relu, tanh"),
         ("mlp", {"hidden": 0}, r"hidden is 0; allowed: a positive integer"),
     ],
 )

@@ -285,7 +285,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("iid", {"clients": 21}, "clients must be a whole number from 1 to 20, found 21"),
     ("iid", {"clients": 2.0}, "clients must be a whole number .*, found 2.0"),
     ("iid", {"clients": 4, "examples": 6}, "examples must be a whole number from 1 to 5, found 6"),
-    ("iid", {"clients": 4, "examples": 21, "overlap": True}, "examples is 21, .* from 1 to 20"),
+    ("iid", {"clients": 4, "examples": 21, "overlap": True}, "examples must be .* from 1 to 20, found 21"),
     ("iid", {"clients": 4, "seed": -1}, "seed must be a whole number of at least 0, found -1"),
     ("iid", {"clients": 1, "labels": [0.5]}, r"labels are float64 \[1\], allowed are whole numbers \[n\]"),
     ("iid", {"clients": 1, "labels": np.zeros((0,), int)}, r"labels are int64 \[0\]"),
@@ -315,7 +315,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"clients": 2, "examples": 21},
         "examples must be a whole number from 1 to 20, found 21",
     ),
-    ("dominant_classes", {"clients": 2, "examples": 5, "dominant": 5}, "dominant is 5, .* from 1 to 4"),
+    ("dominant_classes", {"clients": 2, "examples": 5, "dominant": 5}, "dominant must be .* from 1 to 4, found 5"),
     (
         "dominant_classes",
         {"clients": 2, "examples": 5, "share": 1.5},
