@@ -6,6 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
@@ -14,7 +17,24 @@ import measure
 
 import hush
 import workloads
+from hush.core.engine import unravelled
 from hush.core.simulation import Simulation
+from hush.tasks.models import build
+
+
+def started(workload: workloads.Workload):
+    """hush's own model from the starting point that all contenders share."""
+    side = workloads.IMAGE_SIDE
+    model = build(workload.model, (side, side, 1), workloads.CLASSES, jax.random.key(0))
+    values = workloads.initial_parameters(workload)
+    if workload.model == "lenet5":  # ours orders the 400 inputs by row, column, channel
+        kernel = values["dense1.kernel"].reshape(16, 5, 5, -1)
+        values["dense1.kernel"] = kernel.transpose(1, 2, 0, 3).reshape(400, -1)
+    values = {name: value.T if name.startswith("dense") else value for name, value in values.items()}  # ours: [out, in]
+    leaves = [leaf for leaf in jax.tree.leaves(model) if eqx.is_array(leaf)]
+    assert [leaf.shape for leaf in leaves] == [value.shape for value in values.values()]
+    given = iter(values.values())
+    return jax.tree.map(lambda leaf: jnp.asarray(next(given)) if eqx.is_array(leaf) else leaf, model)
 
 
 class Hush:
@@ -27,7 +47,7 @@ class Hush:
             data.train_images.reshape(-1, side, side, 1),
             data.train_labels.reshape(-1),
             clients,
-            model=workload.model,
+            model=started(workload),
             scale=2 / 255,
             shift=-1.0,
         )
@@ -50,8 +70,6 @@ class Hush:
             self.simulation.advance(min(rounds - self.simulation.round, self.simulation.layout.rounds_at_once))
 
     def logits(self, images):
-        from hush.core.engine import unravelled
-
         params = unravelled(self.problem, self.simulation.models[0])
         return np.asarray(self.problem.model.apply(params, images.reshape(-1, 28, 28, 1)))
 

@@ -16,7 +16,7 @@ from hush.version import __version__
 
 if TYPE_CHECKING:
     from hush import algorithms, channel, cohort, local, server, tasks, uplink
-    from hush.algorithms import distributed_sgd, fedadam, fedavg, feddane, fedprox, scaffold
+    from hush.algorithms import distributed_sgd, fedadam, fedavg, feddane, fedpaq, fedprox, scaffold
     from hush.core import schedules
     from hush.core.algorithm import (
         Algorithm,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 one_device_per_core()
 
 _HOMES = {
-    "hush.algorithms": ("distributed_sgd", "fedadam", "fedavg", "feddane", "fedprox", "scaffold"),
+    "hush.algorithms": ("distributed_sgd", "fedadam", "fedavg", "feddane", "fedpaq", "fedprox", "scaffold"),
     "hush.core.algorithm": (
         "Algorithm",
         "InTurn",
@@ -67,6 +67,7 @@ __all__ = [
     "fedadam",
     "fedavg",
     "feddane",
+    "fedpaq",
     "fedprox",
     "init_client",
     "init_server",

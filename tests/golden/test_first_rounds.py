@@ -5,6 +5,7 @@ The loops are written from the papers' equations, with a cohort read off the eng
 
 import numpy as np
 import pytest
+from jax import random
 
 import hush
 from hush.core.keys import at, root
@@ -82,6 +83,23 @@ def test_fedprox(matrices, quadratic):
     x, expected = np.zeros(3), []
     for chosen in cohorts(algorithm, quadratic):
         x = x + np.mean([local_steps(matrices, i, x, direction=lambda g, y, x=x: g + 0.5 * (y - x)) for i in chosen], 0)
+        expected.append(x)
+    check(models(algorithm, quadratic), expected)
+
+
+def test_fedpaq(matrices, quadratic):
+    """Paper 000, eqs 6 and 20: each update rounded to ‖v‖ϑ/s, up where an address' uniform number is below the rest."""
+    algorithm = hush.fedpaq(clients=2, steps=STEPS, lr=LR, levels=3)
+    x, expected = np.zeros(3), []
+    for k, chosen in enumerate(cohorts(algorithm, quadratic)):
+        sent = []
+        for i in chosen:
+            v = local_steps(matrices, i, x)
+            key = at(root(0), "repetition", 0, "round", k, "phase", 0, "client", int(i), "uplink", "update", 0)
+            ratio = 3 * np.abs(v) / np.linalg.norm(v)
+            up = np.asarray(random.uniform(key, (1, 3)))[0] >= 1 - (ratio - np.floor(ratio))
+            sent.append(np.linalg.norm(v) * np.sign(v) * (np.floor(ratio) + up) / 3)
+        x = x + np.mean(sent, 0)
         expected.append(x)
     check(models(algorithm, quadratic), expected)
 

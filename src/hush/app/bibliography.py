@@ -153,6 +153,79 @@ ENTRIES: dict[str, Entry] = {
             "year": "2012",
         },
     ),
+    "reisizadeh2020fedpaq": (
+        "inproceedings",
+        {
+            "title": "{FedPAQ}: A Communication-Efficient Federated Learning Method with Periodic Averaging and "
+            "Quantization",
+            "author": "Reisizadeh, Amirhossein and Mokhtari, Aryan and Hassani, Hamed and Jadbabaie, Ali and "
+            "Pedarsani, Ramtin",
+            "booktitle": "International Conference on Artificial Intelligence and Statistics",
+            "pages": "2021--2031",
+            "year": "2020",
+        },
+    ),
+    "alistarh2017qsgd": (
+        "inproceedings",
+        {
+            "title": "{QSGD}: Communication-Efficient {SGD} via Gradient Quantization and Encoding",
+            "author": "Alistarh, Dan and Grubic, Demjan and Li, Jerry and Tomioka, Ryota and Vojnovic, Milan",
+            "booktitle": "Advances in Neural Information Processing Systems",
+            "volume": "30",
+            "year": "2017",
+        },
+    ),
+    "wen2017terngrad": (
+        "inproceedings",
+        {
+            "title": "{TernGrad}: Ternary Gradients to Reduce Communication in Distributed Deep Learning",
+            "author": "Wen, Wei and Xu, Cong and Yan, Feng and Wu, Chunpeng and Wang, Yandan and Chen, Yiran and "
+            "Li, Hai",
+            "booktitle": "Advances in Neural Information Processing Systems",
+            "volume": "30",
+            "year": "2017",
+        },
+    ),
+    "bernstein2018signsgd": (
+        "inproceedings",
+        {
+            "title": "{signSGD}: Compressed Optimisation for Non-Convex Problems",
+            "author": "Bernstein, Jeremy and Wang, Yu-Xiang and Azizzadenesheli, Kamyar and Anandkumar, Animashree",
+            "booktitle": "International Conference on Machine Learning",
+            "pages": "560--569",
+            "year": "2018",
+        },
+    ),
+    "karimireddy2019error": (
+        "inproceedings",
+        {
+            "title": "Error Feedback Fixes {SignSGD} and other Gradient Compression Schemes",
+            "author": "Karimireddy, Sai Praneeth and Rebjock, Quentin and Stich, Sebastian and Jaggi, Martin",
+            "booktitle": "International Conference on Machine Learning",
+            "pages": "3252--3261",
+            "year": "2019",
+        },
+    ),
+    "suresh2017distributed": (
+        "inproceedings",
+        {
+            "title": "Distributed Mean Estimation with Limited Communication",
+            "author": "Suresh, Ananda Theertha and Yu, Felix X. and Kumar, Sanjiv and McMahan, H. Brendan",
+            "booktitle": "International Conference on Machine Learning",
+            "pages": "3329--3337",
+            "year": "2017",
+        },
+    ),
+    "stich2018sparsified": (
+        "inproceedings",
+        {
+            "title": "Sparsified {SGD} with Memory",
+            "author": "Stich, Sebastian U. and Cordonnier, Jean-Baptiste and Jaggi, Martin",
+            "booktitle": "Advances in Neural Information Processing Systems",
+            "volume": "31",
+            "year": "2018",
+        },
+    ),
     "he2016deep": (
         "inproceedings",
         {
@@ -188,6 +261,14 @@ LANGEVIN = "deng2021convergence"
 USES: dict[str, tuple[str, ...]] = {
     "fedavg": (FEDAVG,),
     "sgd": (FEDAVG,),
+    "fedpaq": (FEDAVG, "reisizadeh2020fedpaq", "alistarh2017qsgd", CONSTRAINED),
+    "qsgd": ("alistarh2017qsgd",),
+    "terngrad": ("wen2017terngrad",),
+    "sign": ("bernstein2018signsgd",),
+    "top_k": ("stich2018sparsified",),
+    "random_k": ("stich2018sparsified",),
+    "rotated": ("suresh2017distributed",),
+    "error_feedback": ("karimireddy2019error",),
     "fedprox": (FEDAVG, FEDPROX),
     "proximal": (FEDPROX,),
     "scaffold": (FEDAVG, SCAFFOLD),

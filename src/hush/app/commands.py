@@ -15,7 +15,7 @@ from hush.settings import Plan, SettingsError, build, default_tables, describe, 
 # What a run folder holds: all that --force may take away. Whatever else lies there is the user's.
 WRITTEN = (
     "settings.toml", "versions.json", "status.json", "holdings.npz", "records.csv", "records.parquet",
-    "checkpoint.npz", "model.npz", "report.html", "*.png",
+    "clients.parquet", "checkpoint.npz", "model.npz", "report.html", "*.png",
 )  # fmt: skip
 
 
@@ -24,6 +24,7 @@ def run(
     changes: Sequence[str],
     seeds: int | None,
     rounds: int | None,
+    bits: float | None,
     out: Path | None,
     force: bool,
     quiet: bool,
@@ -32,7 +33,7 @@ def run(
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
-    for name, value in (("repetitions", seeds), ("rounds", rounds)):
+    for name, value in (("repetitions", seeds), ("rounds", rounds), ("bit_budget", bits)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")
     plan = build(tables)
@@ -43,11 +44,12 @@ def run(
     _go(plan, problem, quiet, folder=folder, settings=described)
 
 
-def resume(folder: Path, rounds: int | None, quiet: bool) -> None:
+def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
     tables = read(_run_folder(folder) / "settings.toml")
-    if rounds is not None:
-        tables = override(tables, f"run.rounds={rounds}")
+    for name, value in (("rounds", rounds), ("bit_budget", bits)):
+        if value is not None:
+            tables = override(tables, f"run.{name}={value}")
     plan = build(tables)
     _go(plan, plan.problem(), quiet, folder=folder, resume=True, settings=tables)
 

@@ -59,6 +59,9 @@ def run(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many repetitions: run.repetitions.")] = None,
     rounds: Annotated[int | None, typer.Option(help="How many rounds: run.rounds.")] = None,
+    bits: Annotated[
+        float | None, typer.Option(help="A budget of uplink bits, which ends the run: run.bit_budget.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to write; runs/ALGORITHM-TASK-TIME if not given.")
     ] = None,
@@ -77,7 +80,7 @@ def run(
     """
     from hush.app import commands
 
-    commands.run(settings, changes or [], seeds, rounds, out, force, quiet)
+    commands.run(settings, changes or [], seeds, rounds, bits, out, force, quiet)
 
 
 @app.command()
@@ -85,6 +88,7 @@ def run(
 def resume(
     folder: RunArgument,
     rounds: Annotated[int | None, typer.Option(help="Go on to this round instead of the one first asked for.")] = None,
+    bits: Annotated[float | None, typer.Option(help="Go on to this budget of uplink bits.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; it ends as if it never had been.
@@ -95,7 +99,7 @@ def resume(
     """
     from hush.app import commands
 
-    commands.resume(folder, rounds, quiet)
+    commands.resume(folder, rounds, bits, quiet)
 
 
 @app.command()
@@ -180,6 +184,30 @@ def cite(
     from hush.app import cite as citing
 
     typer.echo(citing.bibtex(names or []), nl=False)
+
+
+@app.command()
+@plainly
+def paper(
+    name: Annotated[str, typer.Argument(help="Which paper: fedpaq.")] = "fedpaq",
+    figure: Annotated[
+        str | None, typer.Option(metavar="N", help="Only this figure or table of it; fedpaq: table, 2, 3 …")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A trial in seconds, on the embedded digits.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the page and its figures.")] = Path(
+        "runs/papers"
+    ),
+) -> None:
+    """Run the experiments of a paper again: its tables and figures, and a verdict on each of its claims.
+
+    \b
+    hush paper fedpaq --quick
+    hush paper fedpaq --figure 3
+    hush paper fedpaq --out docs/results
+    """
+    from hush.app import paper as papers
+
+    papers.reproduce(name, figure, quick, out)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ def _coin(value: jax.Array, key: jax.Array) -> jax.Array:
     return value >> 31
 
 
+@jax.jit
 def shuffled(key: Key, positions: jax.Array, size: int | jax.Array) -> jax.Array:
     """What stands at `positions` of a random permutation of 0 … size-1 (positions must be below size).
 
@@ -41,4 +42,4 @@ def shuffled(key: Key, positions: jax.Array, size: int | jax.Array) -> jax.Array
         mirrored = jnp.where(centres[r] >= x, centres[r] - x, centres[r] + size - x)
         return jnp.where(_coin(jnp.maximum(x, mirrored), coins[r]) == 1, mirrored, x)
 
-    return lax.fori_loop(0, ROUNDS, swap_or_not, positions.astype(jnp.uint32)).astype(jnp.int32)
+    return lax.fori_loop(0, ROUNDS, swap_or_not, positions.astype(jnp.uint32), unroll=True).astype(jnp.int32)

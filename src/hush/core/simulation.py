@@ -16,14 +16,15 @@ from hush.core.layout import choose
 
 # Logs of so many rounds are held on the device before they are fetched.
 ROUNDS_AT_ONCE = 64
+KEPT = ("client_uplink_bits", "client_downlink_bits", "iterations")
 
 
 class Ledger:
-    """What was said, exactly, in whole bits; and the means of what is worth looking at since the last reading."""
+    """What was said, exactly, in whole bits, by and to each client; and means of what is worth looking at."""
 
-    def __init__(self, lanes: int) -> None:
-        self.uplink_bits = np.zeros(lanes, np.int64)
-        self.downlink_bits = np.zeros(lanes, np.int64)
+    def __init__(self, lanes: int, clients: int) -> None:
+        self.client_uplink_bits = np.zeros((lanes, clients), np.int64)
+        self.client_downlink_bits = np.zeros((lanes, clients), np.int64)
         self.iterations = np.zeros(lanes)
         self._sums: dict[str, np.ndarray[Any, Any]] = {}
         self._rounds = 0
@@ -32,8 +33,9 @@ class Ledger:
         """Count the first `rounds` rounds of these logs, one a phase; `downlink` is the bits each client is told."""
         for log, told in zip(logs, downlink, strict=True):
             active = np.asarray(log.active)[:, :rounds]
-            self.uplink_bits += np.asarray(log.bits)[:, :rounds].astype(np.int64).sum((1, 2))
-            self.downlink_bits += active.sum((1, 2), dtype=np.int64) * told
+            who = (np.nonzero(active)[0], np.asarray(log.ids)[:, :rounds][active])
+            np.add.at(self.client_uplink_bits, who, np.asarray(log.bits)[:, :rounds][active].astype(np.int64))
+            np.add.at(self.client_downlink_bits, who, told)
             info = {name: np.asarray(value)[:, :rounds].sum(1) for name, value in log.info.items()}
             self.iterations += info.pop("steps")
             info["participants"] = active.sum((1, 2)).astype(float)
@@ -41,25 +43,35 @@ class Ledger:
                 self._sums[name] = self._sums.get(name, 0) + value
         self._rounds += rounds
 
+    @property
+    def uplink_bits(self) -> np.ndarray[Any, Any]:
+        """What all clients of a lane have sent."""
+        return self.client_uplink_bits.sum(1)
+
+    @property
+    def downlink_bits(self) -> np.ndarray[Any, Any]:
+        """What they have been told."""
+        return self.client_downlink_bits.sum(1)
+
     def read(self) -> dict[str, np.ndarray[Any, Any]]:
         """The totals so far, and the means since the last reading; starts the means anew."""
         means = {name: total / max(self._rounds, 1) for name, total in self._sums.items()}
         self._sums, self._rounds = {}, 0
         return {
-            "uplink_bits": self.uplink_bits.copy(),
-            "downlink_bits": self.downlink_bits.copy(),
+            "uplink_bits": self.uplink_bits,
+            "downlink_bits": self.downlink_bits,
             "iterations": self.iterations.copy(),
         } | means
 
     def state(self) -> dict[str, np.ndarray[Any, Any]]:
         """All of it, as arrays."""
         named = {f"mean/{name}": value for name, value in self._sums.items()}
-        totals = {name: getattr(self, name) for name in ("uplink_bits", "downlink_bits", "iterations")}
+        totals = {name: getattr(self, name).copy() for name in KEPT}
         return totals | named | {"rounds": np.array(self._rounds)}
 
     def restore(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """The reverse of `state`."""
-        for name in ("uplink_bits", "downlink_bits", "iterations"):
+        for name in KEPT:
             setattr(self, name, state[name].copy())
         self._rounds = int(state["rounds"])
         self._sums = {name[5:]: value.copy() for name, value in state.items() if name.startswith("mean/")}
@@ -94,7 +106,7 @@ class Simulation:
         lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)
         self._fixed = engine.Fixed(spread, placed, lane_keys, laid_out)
         self._carry: engine.Carry = mesh.place(engine.begin(self._fixed), laid_out.mesh, mesh.LANES)
-        self.ledger = Ledger(len(self.lanes))
+        self.ledger = Ledger(len(self.lanes), population.clients)
         dimension = self._carry.server["model"].shape[1]
         self._downlink = [BITS_PER_NUMBER * dimension * len(phase.local.needs) for phase in algorithm.phases]
 
@@ -108,15 +120,30 @@ class Simulation:
         """d, the number of parameters."""
         return int(self._carry.server["model"].shape[1])
 
-    def advance(self, rounds: int) -> None:
-        """Run so many rounds, at most `layout.rounds_at_once`; none at all compiles the program."""
+    def advance(self, rounds: int, bit_budget: float | None = None) -> int:
+        """Run so many rounds, at most `layout.rounds_at_once`; none at all compiles the program.
+
+        With a budget, only as many as every lane can pay for: the number of rounds done is returned. What a round
+        costs may be known only once it is done, and is then taken back.
+        """
         if not 0 <= rounds <= self.layout.rounds_at_once:
             raise ValueError(f"rounds must be from 0 to {self.layout.rounds_at_once}, found {rounds}")
-        stop = self.round + rounds
-        bounds = jnp.int32(self.round), jnp.int32(stop)
+        before = self._carry if bit_budget is None else jax.tree.map(jnp.copy, self._carry)
+        bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
         self._carry, logs = engine.advance((self._fixed, bounds), self._carry)
-        self.ledger.add(jax.device_get(logs), rounds, self._downlink)
-        self.round = stop
+        logs = jax.device_get(logs)
+        if bit_budget is not None and (paid := self._affordable(logs, rounds, bit_budget)) < rounds:
+            self._carry = before
+            return self.advance(paid)
+        self.ledger.add(logs, rounds, self._downlink)
+        self.round += rounds
+        return rounds
+
+    def _affordable(self, logs: tuple[engine.Log, ...], rounds: int, bit_budget: float) -> int:
+        """How many of these rounds every lane can pay for."""
+        each = np.sum([np.asarray(log.bits)[:, :rounds].astype(np.int64).sum(2) for log in logs], axis=0)
+        spent = self.ledger.uplink_bits[:, None] + np.cumsum(each, axis=1)
+        return int((spent <= bit_budget).all(0).sum())
 
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""

@@ -28,7 +28,7 @@ from hush.report.records import (
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 
 # Bits first: what hush is about is what is said to get somewhere, not how many rounds it took.
-AGAINST = ("uplink_bits", "round", "iterations", "seconds")
+AGAINST = ("uplink_bits", "round", "iterations", "seconds", "channel_seconds")
 LARGE = (5.6, 3.6)  # two in a row
 SETTINGS_IN_A_LABEL = 2
 
@@ -41,7 +41,7 @@ class Run(NamedTuple):
     settings: dict[str, Any]
 
 
-def compare(folders: Sequence[str | Path], measure: str | None = None, against: str = "round") -> Figure:
+def compare(folders: Sequence[str | Path], measure: str | None = None, against: str = "uplink_bits") -> Figure:
     """The curves of several runs in one figure; without a `measure`, accuracy or the loss that all of them have."""
     return _overlay(_load(folders), measure, against, SIZE)
 
@@ -164,7 +164,7 @@ def _summary(runs: list[Run]) -> list[str]:
     found = _table(runs)
     names = [column for column in found.columns if column == "run" or "." in column]
     reached = _common(runs)
-    costs = [name for name in ("uplink_bits", "downlink_bits", "seconds") if name in found.columns]
+    costs = [name for name in TOTALS if name != "iterations" and name in found.columns]
     target = f"{words.meaning(reached[0])} {words.in_words(reached[0], found['target'].iloc[0])}"
     heads = [*names, "rounds", *map(words.meaning, reached), f"sent until {target}", *map(words.meaning, costs)]
     rows = [

@@ -3,7 +3,8 @@
 settings.toml   as resolved          records.csv       a row for each lane and evaluation, appended as they come
 versions.json   of what computed it  records.parquet   the same, at the end
 status.json     how it stands        model.npz         the models [lanes, d]
-checkpoint.npz  to go on from        report.html, *.png
+checkpoint.npz  to go on from        clients.parquet   what each client has sent and been told
+                                     report.html, *.png
 """
 
 import csv
@@ -117,6 +118,10 @@ class RunFolder:
             self.path / "records.csv", lambda file: file.write(records.to_csv(index=False, na_rep="nan").encode())
         )
         atomically(self.path / "records.parquet", lambda file: records.to_parquet(file, index=False))
+
+    def clients(self, table: pd.DataFrame) -> None:
+        """What each client has sent and been told."""
+        atomically(self.path / "clients.parquet", lambda file: table.to_parquet(file, index=False))
 
     def _text(self, name: str, text: str) -> None:
         atomically(self.path / name, lambda file: file.write(text.encode()))

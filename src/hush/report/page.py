@@ -12,6 +12,7 @@ from hush.report.canvas import settled, write_png
 from hush.report.holdings import Counts, picture
 from hush.report.plots import chart, lines
 from hush.report.records import (
+    TOTALS,
     Point,
     flat,
     information,
@@ -26,7 +27,7 @@ from hush.report.records import (
     swept,
 )
 
-AGAINST = ("round", "uplink_bits", "seconds")
+AGAINST = ("uplink_bits", "round", "seconds", "channel_seconds")
 FILES_AGAINST = ("round", "uplink_bits")
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
@@ -49,7 +50,7 @@ def write_report(folder: Path) -> Path:
     settings = (folder / "settings.toml").read_text()
     body = [
         _banner(status, len(records)),
-        *_numbers(records, status, counts, settings),
+        *_numbers(records, status, counts, settings, _said(folder)),
         *_curves(records, folder),
         *_holdings(counts, folder),
         *_settings(settings),
@@ -76,7 +77,18 @@ def _banner(status: dict[str, Any], rows: int) -> str:
     return markup.banner(kind, said, " ".join(part for part in (message or reached, unfinished) if part))
 
 
-def _numbers(records: pd.DataFrame, status: dict[str, Any], counts: Counts | None, settings: str) -> list[str]:
+def _said(folder: Path) -> list[tuple[str, str]]:
+    """What one client has sent, for the median client and for the one that sent most."""
+    path = folder / "clients.parquet"
+    if not path.is_file():
+        return []
+    sent = pd.read_parquet(path, columns=["uplink_bits"])["uplink_bits"]
+    return [("sent by one client", f"median {words.bits(sent.median())}, most {words.bits(sent.max())}")]
+
+
+def _numbers(
+    records: pd.DataFrame, status: dict[str, Any], counts: Counts | None, settings: str, said: list[tuple[str, str]]
+) -> list[str]:
     pairs = [("rounds", words.count(status["round"]))] if "round" in status else []
     clients = len(counts) if counts is not None else _clients(settings)
     pairs += [("clients", words.count(clients))] if clients is not None else []
@@ -90,6 +102,7 @@ def _numbers(records: pd.DataFrame, status: dict[str, Any], counts: Counts | Non
     if len(found) == 1:
         shown = [name for name in (*measures(records)[:1], "uplink_bits") if name in records.columns]
         pairs += [(words.meaning(name), words.in_words(name, summary(records, name)[0])) for name in shown]
+    pairs += said
     if "seconds" in records.columns:
         pairs += [("training time", words.seconds(float(records["seconds"].max())))]
     if "compile_seconds" in status:
@@ -106,7 +119,7 @@ def _clients(settings: str) -> int | None:
 def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
     several = records["repetition"].nunique() > 1
     note = "mean ± standard deviation over repetitions" if several else "one repetition"
-    costs = [name for name in ("uplink_bits", "downlink_bits", "seconds") if name in records.columns]
+    costs = [name for name in TOTALS if name != "iterations" and name in records.columns]
     columns = [*measures(records), *costs]
     names = swept(records)
     heads = [*names, "rounds", *map(words.meaning, columns)]

@@ -110,7 +110,7 @@ class Display:
         if self._live is not None:
             left = self._left()
             fields: dict[str, Any] = {"numbers": self._numbers, "left": f"{left} left" if left else ""}
-            self._live.update(self._live.task_ids[0], completed=self._round, **fields)
+            self._live.update(self._live.task_ids[0], total=self.rounds, completed=self._round, **fields)
 
     def _stop(self) -> None:
         """Give the terminal back as it was: the cursor shown, and the standard streams not redirected."""

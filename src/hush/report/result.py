@@ -13,6 +13,7 @@ from hush.report.folder import RunFolder
 from hush.report.holdings import holdings
 from hush.report.page import write_report
 from hush.report.plots import curve
+from hush.report.records import swept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +36,17 @@ class Result:
         """The `index`-th final model: a pytree, and for an equinox model one that can be called."""
         return self.problem.present(unravelled(self.problem, self.vector[index]))
 
+    @property
+    def clients(self) -> pd.DataFrame:
+        """What each client has sent and been told: a row for each lane and client."""
+        sent, told = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
+        lanes, clients = sent.shape
+        first = self.records[self.records["round"] == self.records["round"].min()]
+        rows = first[["repetition", *swept(self.records)]].loc[first.index.repeat(clients)].reset_index(drop=True)
+        return rows.assign(
+            client=np.tile(np.arange(clients), lanes), uplink_bits=sent.ravel(), downlink_bits=told.ravel()
+        )
+
     def plot(self, measure: str = "accuracy", against: str = "round") -> "Figure":
         """A curve of one measure, with a band over repetitions."""
         return curve(self.records, measure, against)
@@ -53,5 +65,6 @@ def write_all(folder: RunFolder, result: Result) -> None:
     folder.models(result.vector)
     if len(result.records):
         folder.table(result.records)
+        folder.clients(result.clients)
     folder.status(**result.status)
     write_report(folder.path)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import whole
+from hush.core.check import positive, whole
 from hush.core.contract import Problem
 from hush.core.simulation import Simulation
 from hush.report.folder import Row, RunFolder
@@ -54,12 +54,14 @@ class WriteFailed(OSError):
 def run(
     algorithm: Algorithm | InTurn,
     problem: Problem,
-    rounds: int,
+    rounds: int | None = None,
     *,
     seed: int = 0,
     repetitions: int | Sequence[int] = 1,
     evaluate_every: int = 10,
     sweep: Mapping[str, Sequence[float]] | None = None,
+    bit_budget: float | None = None,
+    capacity: float | None = None,
     keep_models: bool = False,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -73,12 +75,21 @@ def run(
     rounds, seed, repetitions   how long, from which seed, how many independent repetitions (or a list of their numbers)
     evaluate_every              rounds between evaluations; the last round is always evaluated
     sweep                       {"local.lr": [0.01, 0.1], …}: every point of the grid, in the same program
+    bit_budget                  stop at the last round whose uplink bits, all clients together, it pays for; with it,
+                                `rounds` may be left out: as many as it pays for (paper 000, eq 11)
+    capacity                    of the uplink in bits a second, shared by all: adds the column `channel_seconds`
     keep_models                 keep the model of each evaluation in `result.history`
     folder, resume              write a run folder as the run goes; go on from the checkpoint that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
     progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
     """
-    whole("rounds", rounds)
+    if rounds is None and bit_budget is None:
+        raise ValueError("a run needs rounds, a bit_budget, or both")
+    if rounds is not None:
+        whole("rounds", rounds)
+    for name, value in (("bit_budget", bit_budget), ("capacity", capacity)):
+        if value is not None:
+            positive(name, value)
     whole("evaluate_every", evaluate_every)
     if resume and folder is None:
         raise ValueError("resume needs the folder to resume from")
@@ -96,17 +107,22 @@ def run(
         "seed": seed,
         "repetitions": repetitions if isinstance(repetitions, int) else list(repetitions),
         "evaluate_every": evaluate_every,
+        "bit_budget": bit_budget,
+        "capacity": capacity,
         "keep_models": keep_models,
     }
     described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
     files = None if folder is None else RunFolder(folder)
-    work = _Run(simulation, rounds, evaluate_every, keep_models, described, files)
+    work = _Run(simulation, rounds, evaluate_every, bit_budget, capacity, keep_models, described, files)
     if files is not None and resume:
         files.reopen(described)
         work.restore(files)
     elif files is not None:
         files.begin(described, holdings(problem))
-    with Display(rounds, start=simulation.round, enabled=progress) as display, _deferred_interrupt() as interrupted:
+    with (
+        Display(rounds or 1, start=simulation.round, enabled=progress) as display,
+        _deferred_interrupt() as interrupted,
+    ):
         return work.go(display, interrupted)
 
 
@@ -136,13 +152,16 @@ class _Run:
     def __init__(
         self,
         simulation: Simulation,
-        rounds: int,
+        rounds: int | None,
         evaluate_every: int,
+        bit_budget: float | None,
+        capacity: float | None,
         keep_models: bool,
         settings: dict[str, Any],
         files: RunFolder | None,
     ) -> None:
         self.simulation, self.rounds, self.evaluate_every = simulation, rounds, evaluate_every
+        self.bit_budget, self.capacity, self.spent = bit_budget, capacity, False
         self.settings, self.files = settings, files
         self.rows: list[Row] = []
         self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
@@ -173,12 +192,21 @@ class _Run:
         if not self.alive.any():
             message = f"diverged: every lane met a number that is not finite by round {self.simulation.round}"
             raise Diverged(message, self._end("diverged", message))
-        if self.simulation.round < self.rounds:
-            message = f"interrupted after round {self.simulation.round} of {self.rounds}"
+        if not self.complete:
+            message = f"interrupted after round {self.simulation.round}" + (f" of {self.rounds}" if self.rounds else "")
             if self.files is not None:
                 message += f"; go on with: hush resume {self.files.path}"
             raise Interrupted(message, self._end("interrupted", message))
-        return self._end("finished", "")
+        return self._end("finished", self._budget_in_words() if self.spent else "")
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for is done."""
+        return self.spent or self.simulation.round == self.rounds
+
+    def _budget_in_words(self) -> str:
+        most = int(self.simulation.ledger.uplink_bits.max())
+        return f"the bit budget is spent: {most:,} of {self.bit_budget:,.0f} bits in {self.simulation.round} rounds"
 
     def _compile(self, display: Display) -> None:
         display.message("compiling")
@@ -188,20 +216,38 @@ class _Run:
 
     def _rounds(self, display: Display, interrupted: threading.Event) -> None:
         at_once, saved = 1, time.perf_counter()
-        while self.simulation.round < self.rounds and self.alive.any() and not interrupted.is_set():
+        while not self.complete and self.alive.any() and not interrupted.is_set():
             now = self.simulation.round
-            until = min(self.rounds, (now // self.evaluate_every + 1) * self.evaluate_every)
+            until = (now // self.evaluate_every + 1) * self.evaluate_every
+            until = until if self.rounds is None else min(self.rounds, until)
             block = min(at_once, until - now)
             begin = time.perf_counter()
-            self.simulation.advance(block)
+            self.spent = self.simulation.advance(block, self.bit_budget) < block
             took = time.perf_counter() - begin
             self.seconds += took
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
-            evaluated = self._evaluate(display) if self.simulation.round == until else None
+            due = self.simulation.round == until or (self.spent and self._unseen())
+            evaluated = self._evaluate(display) if due else None
+            display.rounds = self._expected()
             display.update(self.simulation.round, evaluated)
             if self.files is not None and time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 self.files.checkpoint(self._state())
                 saved = time.perf_counter()
+
+    def _unseen(self) -> bool:
+        """Whether the last round has yet to be evaluated."""
+        if self.simulation.round == 0:
+            message = f"a bit_budget of {self.bit_budget:,.0f} does not pay for one round"
+            self._status("failed", message)
+            raise ValueError(message)
+        return not self.rows or self.rows[-1]["round"] < self.simulation.round
+
+    def _expected(self) -> int:
+        """How many rounds there will be: as asked for, or as many as the budget pays for, if all cost the same."""
+        now, limit = self.simulation.round, float("inf") if self.rounds is None else self.rounds
+        if self.bit_budget is not None and not self.spent:
+            limit = min(limit, self.bit_budget // (self.simulation.ledger.uplink_bits.max() / now))
+        return now if self.spent else int(limit)
 
     def _evaluate(self, display: Display) -> dict[str, float]:
         columns = self.simulation.evaluate() | self.simulation.ledger.read()
@@ -213,6 +259,7 @@ class _Run:
             | {"round": self.simulation.round}
             | {name: columns[name][index].item() for name in names}
             | {"seconds": self.seconds}
+            | ({} if self.capacity is None else {"channel_seconds": columns["uplink_bits"][index] / self.capacity})
             for index, lane in enumerate(self.simulation.lanes)
         ]
         self.rows += rows
@@ -245,7 +292,7 @@ class _Run:
             "status": status,
             "message": message,
             "round": self.simulation.round,
-            "rounds": self.rounds,
+            "rounds": self.simulation.round if self.spent or self.rounds is None else self.rounds,
             "compile_seconds": self.compile_seconds,
             "dimension": self.simulation.dimension,
             "layout": {

@@ -25,6 +25,7 @@ MEANINGS = {
     "downlink_bits": "sent to all clients",
     "iterations": "local steps of a client",
     "seconds": "training time",
+    "channel_seconds": "time on the channel",
     "participants": "clients taking part",
     "clipped": "share of messages clipped",
 }

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import whole
+from hush.core.check import positive, whole
 from hush.core.contract import Problem
 from hush.core.lanes import numbered
 from hush.settings.describe import OWN, Tables, describe, plain
@@ -17,26 +17,34 @@ from hush.tasks import TASKS
 class Run:
     """How long, from which seed, how often; and how the work is laid out, which changes no result.
 
-    rounds, evaluate_every      how many rounds, and how many of them between evaluations
+    rounds, evaluate_every      how many rounds (100 without a budget), and how many of them between evaluations
+    bit_budget                  stop at the last round that it pays for: uplink bits of all clients together
+    capacity                    of the uplink, in bits a second: adds the time on the channel to the records
     seed, repetitions           where randomness begins; how many independent repetitions, or a list of their numbers
     clients_at_once, devices    how the work is laid out; chosen for the machine if not given
     keep_models                 keep the model of every evaluation
     """
 
-    rounds: int = 100
+    rounds: int | None = None
     seed: int = 0
     repetitions: int | tuple[int, ...] = 1
     evaluate_every: int = 10
     clients_at_once: int | None = None
     devices: int | None = None
     keep_models: bool = False
+    bit_budget: float | None = None
+    capacity: float | None = None
 
     def __post_init__(self) -> None:
-        whole("rounds", self.rounds)
+        if self.rounds is None and self.bit_budget is None:
+            object.__setattr__(self, "rounds", 100)
+        for name in ("bit_budget", "capacity"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
         whole("seed", self.seed, 0)
         numbered(self.repetitions)
         whole("evaluate_every", self.evaluate_every)
-        for name in ("clients_at_once", "devices"):
+        for name in ("rounds", "clients_at_once", "devices"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
 

@@ -2,7 +2,37 @@
 
 from hush.core.contract import Stage
 from hush.uplink.clip import Clip
+from hush.uplink.compressor import Code, Compressor
+from hush.uplink.feedback import ErrorFeedback
+from hush.uplink.levels import QSGD, TernGrad
+from hush.uplink.rotation import Rotated
+from hush.uplink.rounding import BFloat16
+from hush.uplink.sign import Sign
+from hush.uplink.sparsify import RandomK, TopK
 
-STAGES: dict[str, type[Stage]] = {"clip": Clip}
+STAGES: dict[str, type[Stage]] = {
+    "clip": Clip,
+    "qsgd": QSGD,
+    "terngrad": TernGrad,
+    "sign": Sign,
+    "top_k": TopK,
+    "random_k": RandomK,
+    "bfloat16": BFloat16,
+    "rotated": Rotated,
+    "error_feedback": ErrorFeedback,
+}
 
-__all__ = ["STAGES", "Clip"]
+__all__ = [
+    "QSGD",
+    "STAGES",
+    "BFloat16",
+    "Clip",
+    "Code",
+    "Compressor",
+    "ErrorFeedback",
+    "RandomK",
+    "Rotated",
+    "Sign",
+    "TernGrad",
+    "TopK",
+]

@@ -35,18 +35,22 @@ def normal(key: Array, shape: tuple[int, ...], fan: float, gain: float) -> Array
 
 
 class Linear(eqx.Module):
-    """x ↦ x W + b, the bias at zero; Glorot's initialisation, or variance gain / inputs with a gain."""
+    """x ↦ W x + b, the bias at zero; Glorot's initialisation, or variance gain / inputs with a gain.
+
+    W is [outputs, inputs]: then the gradient's product has rows as long as W's, which takes less than half the time of
+    the other way round where there are few outputs.
+    """
 
     weight: Array
     bias: Array
 
     def __init__(self, inputs: int, outputs: int, key: Array, *, gain: float | None = None) -> None:
         fan = (inputs + outputs) / 2 if gain is None else inputs
-        self.weight = normal(key, (inputs, outputs), fan, LINEAR if gain is None else gain)
+        self.weight = normal(key, (outputs, inputs), fan, LINEAR if gain is None else gain)
         self.bias = jnp.zeros(outputs)
 
     def __call__(self, x: Array) -> Array:
-        return x @ self.weight + self.bias
+        return x @ self.weight.T + self.bias
 
 
 class Convolution(eqx.Module):

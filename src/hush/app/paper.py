@@ -1,0 +1,36 @@
+"""`hush paper`: run a paper's experiments again, tell what came out, and write it down."""
+
+import time
+from pathlib import Path
+
+from hush.app.tables import print_table
+from hush.core.check import known
+from hush.papers import PAPERS, Lab, Section, claims_table, write
+
+
+def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
+    """All experiments of a paper, or one of them."""
+    known("paper", name, PAPERS)
+    paper = PAPERS[name]
+    if figure is not None:
+        known(f"figure of {name}", figure, paper.experiments)
+    lab, sections, begin = Lab(quick, lambda text: print(f"  {text}", flush=True)), [], time.perf_counter()
+    for number, experiment in paper.experiments.items():
+        if figure in (None, number):
+            print(f"{number}: {(experiment.__doc__ or '').strip()}", flush=True)
+            sections.append(experiment(lab))
+            _tell(sections[-1])
+    claims = claims_table(sections)
+    if len(claims):
+        print_table(list(claims.columns), [[str(cell) for cell in row] for row in claims.itertuples(index=False)])
+    command = " ".join(["hush paper", name, *(["--figure", figure] if figure else []), *(["--quick"] if quick else [])])
+    size = "scikit-learn's digits, 20 clients, few rounds: a trial of the code" if quick else "MNIST, 100 clients"
+    settings = f"{size}, softmax regression, {lab.repetitions} repetitions; {time.perf_counter() - begin:.0f} s."
+    print(write(paper, name, sections, out, command, settings))
+
+
+def _tell(section: Section) -> None:
+    for _, table in section.tables:
+        print_table(
+            [str(name) for name in table], [[str(cell) for cell in row] for row in table.itertuples(index=False)]
+        )

@@ -1,0 +1,109 @@
+"""The settings of paper 000's experiments, and runs of them that are made once however often they are asked for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from hush import tasks
+from hush.algorithms import fedavg
+from hush.core.contract import Problem
+from hush.core.schedules import InverseTime
+from hush.report.run import run
+from hush.uplink import QSGD
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One run. E counts local steps, or epochs if `epochs`; `levels` None is no quantiser."""
+
+    steps: int = 10
+    clients: int = 10
+    levels: int | None = 10
+    rounds: int | None = 100
+    code: str = "dense"
+    batch: int = 12
+    epochs: bool = False
+    scale: float = 100.0  # η_k = 0.1 / (1 + kE/scale)
+    weight_decay: float = 0.0
+    bit_budget: float | None = None
+    evaluate_every: int = 5
+
+    def algorithm(self) -> Any:
+        """FedAvg of these settings, quantised where there are levels."""
+        plain = fedavg(
+            self.clients,
+            steps=None if self.epochs else self.steps,
+            epochs=self.steps if self.epochs else None,
+            lr=InverseTime(0.1, self.scale),
+            batch=self.batch,
+            weight_decay=self.weight_decay,
+            weighting="equal",
+        )
+        return plain if self.levels is None else replace(plain, uplink=(QSGD(self.levels, code=self.code),))
+
+    @property
+    def name(self) -> str:
+        """For a legend or a line of progress."""
+        unit = "epochs" if self.epochs else "steps"
+        levels = "not quantised" if self.levels is None else f"s = {self.levels} ({self.code})"
+        return f"E = {self.steps} {unit}, M = {self.clients}, {levels}"
+
+
+# The authors' own runs: epochs, batches of 64, weight decay, and a step size that falls with every epoch.
+AUTHORS = Setting(batch=64, epochs=True, scale=1.0, weight_decay=1e-3)
+
+
+@dataclass
+class Lab:
+    """HET_MNIST(2): 100 equal clients with two digits each, softmax regression; or, quick, 20 of digits."""
+
+    quick: bool = False
+    say: Say = print
+    _problem: Problem | None = None
+    _made: dict[Setting, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def repetitions(self) -> int:
+        return 2 if self.quick else 5
+
+    @property
+    def problem(self) -> Problem:
+        if self._problem is None:
+            made = tasks.digits(20, classes_per_client=2) if self.quick else tasks.mnist(100, classes_per_client=2)
+            self._problem = made
+        return self._problem
+
+    def records(self, setting: Setting) -> pd.DataFrame:
+        """The records of a run; a quick one is short, and of few clients."""
+        if self.quick:
+            rounds = None if setting.rounds is None else min(setting.rounds, 20)
+            budget = None if setting.bit_budget is None else setting.bit_budget / 40
+            clients = min(setting.clients, 20)
+            setting = replace(setting, rounds=rounds, bit_budget=budget, clients=clients, evaluate_every=10)
+        if setting not in self._made:
+            self.say(setting.name)
+            result = run(
+                setting.algorithm(),
+                self.problem,
+                setting.rounds,
+                bit_budget=setting.bit_budget,
+                repetitions=self.repetitions,
+                evaluate_every=setting.evaluate_every,
+                progress=False,
+            )
+            self._made[setting] = result.records
+        return self._made[setting]
+
+    def final(self, setting: Setting) -> pd.Series:
+        """The means over repetitions at the end."""
+        records = self.records(setting)
+        found: pd.Series = records[records["round"] == records["round"].max()].mean(numeric_only=True)
+        return found
+
+    def some(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All values, or for a quick look only the first and the last."""
+        return (values[0], values[-1]) if self.quick else values

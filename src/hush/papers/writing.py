@@ -1,0 +1,97 @@
+"""What a reproduced paper is made of, and how it is written down: sections with tables, figures and claims.
+
+A claim is a sentence of the paper with a verdict that was computed, never typed in.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from hush.report.canvas import write_png
+from hush.report.folder import atomically
+
+HOLDS, FAILS = "holds", "does not hold"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, whether it is so here, and the numbers that decide it."""
+
+    text: str
+    verdict: str
+    evidence: str
+
+
+def judged(text: str, holds: bool, evidence: str) -> Claim:
+    """A claim that either holds or does not."""
+    return Claim(text, HOLDS if holds else FAILS, evidence)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, and what it shows."""
+
+    name: str
+    caption: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment: what was done, what came out, and what follows for the paper's claims."""
+
+    title: str
+    text: str
+    tables: Sequence[tuple[str, pd.DataFrame]] = ()
+    pictures: Sequence[Picture] = ()
+    claims: Sequence[Claim] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper by its experiments, numbered as `hush paper NAME --figure N` asks for them."""
+
+    title: str
+    about: str
+    experiments: dict[str, Callable[..., Section]]
+
+
+def claims_table(sections: Sequence[Section]) -> pd.DataFrame:
+    """All verdicts together."""
+    rows = [(claim.text, claim.verdict, claim.evidence) for section in sections for claim in section.claims]
+    return pd.DataFrame(rows, columns=["claim", "verdict", "evidence"])
+
+
+def markdown_table(table: pd.DataFrame) -> str:
+    """A table as Markdown; every cell as text, numbers with four digits."""
+    heads = [str(name) for name in table.columns]
+    rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|")
+
+
+def write(paper: Paper, name: str, sections: Sequence[Section], out: Path, command: str, settings: str) -> Path:
+    """The page `out/name.md`, with its figures in `out/name/`."""
+    pictures = out / name
+    pictures.mkdir(parents=True, exist_ok=True)
+    parts = [f"# {paper.title}", paper.about, f"Made by `{command}`. {settings}", "## Claims and verdicts"]
+    parts.append(markdown_table(claims_table(sections)))
+    for section in sections:
+        parts += [f"## {section.title}", section.text]
+        for caption, table in section.tables:
+            parts += [caption, markdown_table(table)] if caption else [markdown_table(table)]
+        for picture in section.pictures:
+            write_png(picture.figure, pictures / f"{picture.name}.png")
+            parts.append(f"![{picture.caption}]({name}/{picture.name}.png)\n\n*{picture.caption}*")
+    page = out / f"{name}.md"
+    content = "\n\n".join(part for part in parts if part) + "\n"
+    atomically(page, lambda file: file.write(content.encode()))
+    return page

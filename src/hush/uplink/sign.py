@@ -1,0 +1,42 @@
+"""SignSGD: one bit a number."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.contract import Vector
+from hush.core.keys import Key
+from hush.uplink.compressor import Code, Compressor
+from hush.uplink.parts import float_bytes, split_off
+from hush.wire import fixed_bits, pack_fixed, unpack_fixed
+
+
+class Sign(Compressor):
+    """‖v‖₁/d · sign(v): SignSGD with the scale that is nearest to v (Bernstein et al., ICML 2018; paper 000, Remark 1).
+
+    It is biased, and no number of clients averages that away: put `ErrorFeedback` around it.
+    """
+
+    unbiased = False
+
+    def quantise(self, key: Key, vector: Vector) -> Code:
+        return {"scale": jnp.mean(jnp.abs(vector)), "signs": vector >= 0}
+
+    def dequantise(self, code: Code, dimension: int) -> Vector:
+        return code["scale"] * jnp.where(code["signs"], 1.0, -1.0)
+
+    def error(self, key: Key, vector: Vector) -> jax.Array:
+        return jnp.sum(vector**2) - jnp.sum(jnp.abs(vector)) ** 2 / vector.size
+
+    def variance(self, dimension: int) -> float:
+        return 1 - 1 / dimension
+
+    def payload_bits(self, code: Code, dimension: int) -> int:
+        return 32 + fixed_bits(dimension, 1)
+
+    def payload(self, code: Code, dimension: int) -> bytes:
+        return float_bytes(code["scale"]) + pack_fixed(np.asarray(code["signs"], np.uint8), 1)
+
+    def parse(self, payload: bytes, dimension: int) -> Code:
+        scale, rest = split_off(payload, 1, ">f4")
+        return {"scale": np.float32(scale[0]), "signs": unpack_fixed(rest, dimension, 1).astype(bool)}

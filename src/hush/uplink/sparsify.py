@@ -1,0 +1,97 @@
+"""Some of the numbers only: the largest, or a random few."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from hush.core.check import whole
+from hush.core.contract import Vector
+from hush.core.keys import Key, at
+from hush.core.shuffle import shuffled
+from hush.uplink.compressor import Code, Compressor
+from hush.uplink.parts import SEED_BITS, all_of, float_bytes, key_of, seed_of, split_off
+from hush.wire import pack_positions, positions_bits, unpack_positions
+
+
+def _at_most(k: int, dimension: int) -> None:
+    if k > dimension:
+        raise ValueError(f"k must be at most the {dimension} numbers of a message, found {k}")
+
+
+class TopK(Compressor):
+    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters": paper 000).
+
+    It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
+    """
+
+    k: int = eqx.field(static=True)
+    unbiased = False
+
+    def __check_init__(self) -> None:
+        whole("k", self.k)
+
+    def quantise(self, key: Key, vector: Vector) -> Code:
+        _at_most(self.k, vector.size)
+        positions = jnp.sort(lax.top_k(jnp.abs(vector), self.k)[1]).astype(jnp.int32)
+        return {"positions": positions, "values": vector[positions]}
+
+    def dequantise(self, code: Code, dimension: int) -> Vector:
+        return jnp.zeros(dimension).at[code["positions"]].set(code["values"])
+
+    def error(self, key: Key, vector: Vector) -> jax.Array:
+        return jnp.sum(vector**2) - jnp.sum(lax.top_k(jnp.abs(vector), self.k)[0] ** 2)
+
+    def variance(self, dimension: int) -> float:
+        return 1 - self.k / dimension
+
+    def payload_bits(self, code: Code, dimension: int) -> jax.Array:
+        return 32 * self.k + positions_bits(code["positions"], dimension)
+
+    def payload(self, code: Code, dimension: int) -> bytes:
+        return float_bytes(code["values"]) + pack_positions(np.asarray(code["positions"]), dimension)
+
+    def parse(self, payload: bytes, dimension: int) -> Code:
+        _at_most(self.k, dimension)
+        values, rest = split_off(payload, self.k, ">f4")
+        positions = unpack_positions(rest, self.k, dimension).astype(np.int32)
+        return {"positions": positions, "values": values.astype(np.float32)}
+
+
+class RandomK(Compressor):
+    """k numbers at random places, times d/k so that the mean is right. The places come from a seed that is sent."""
+
+    k: int = eqx.field(static=True)
+    unbiased = True
+
+    def __check_init__(self) -> None:
+        whole("k", self.k)
+
+    def _places(self, seed: jax.Array, dimension: int) -> jax.Array:
+        _at_most(self.k, dimension)
+        return shuffled(key_of(seed), jnp.arange(self.k), dimension)
+
+    def quantise(self, key: Key, vector: Vector) -> Code:
+        seed = seed_of(at(key, "shared"))
+        return {"seed": seed, "values": vector[self._places(seed, vector.size)]}
+
+    def dequantise(self, code: Code, dimension: int) -> Vector:
+        places = self._places(code["seed"], dimension)
+        return jnp.zeros(dimension).at[places].set(dimension / self.k * code["values"])
+
+    def error(self, key: Key, vector: Vector) -> jax.Array:
+        return self.variance(vector.size) * jnp.sum(vector**2)
+
+    def variance(self, dimension: int) -> float:
+        return dimension / self.k - 1
+
+    def payload_bits(self, code: Code, dimension: int) -> int:
+        return SEED_BITS + 32 * self.k
+
+    def payload(self, code: Code, dimension: int) -> bytes:
+        return np.asarray(code["seed"], ">u4").tobytes() + float_bytes(code["values"])
+
+    def parse(self, payload: bytes, dimension: int) -> Code:
+        seed, rest = split_off(payload, 2, ">u4")
+        return {"seed": seed.astype(np.uint32), "values": all_of(rest, self.k, ">f4").astype(np.float32)}
