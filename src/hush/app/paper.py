@@ -16,7 +16,7 @@ def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
         known(f"figure of {name}", figure, paper.experiments)
     lab, sections, begin = Lab(quick, lambda text: print(f"  {text}", flush=True)), [], time.perf_counter()
     for number, experiment in paper.experiments.items():
-        if figure in (None, number):
+        if figure == number or (figure is None and not (quick and number in paper.not_quick)):
             print(f"{number}: {(experiment.__doc__ or '').strip()}", flush=True)
             sections.append(experiment(lab))
             _tell(sections[-1])

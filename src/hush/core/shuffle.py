@@ -42,4 +42,4 @@ def shuffled(key: Key, positions: jax.Array, size: int | jax.Array) -> jax.Array
         mirrored = jnp.where(centres[r] >= x, centres[r] - x, centres[r] + size - x)
         return jnp.where(_coin(jnp.maximum(x, mirrored), coins[r]) == 1, mirrored, x)
 
-    return lax.fori_loop(0, ROUNDS, swap_or_not, positions.astype(jnp.uint32), unroll=True).astype(jnp.int32)
+    return lax.fori_loop(0, ROUNDS, swap_or_not, positions.astype(jnp.uint32), unroll=8).astype(jnp.int32)

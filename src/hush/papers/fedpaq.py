@@ -29,55 +29,70 @@ PUBLISHED = {
     (100, 10, 10, 10): (0.9552, 80.62),
     (100, 10, None, 10): (0.9601, 81.91),
 }
-EQUAL_BITS = (20, 40, 60, 80, 100)
+EQUAL_BITS = (20, 40, 100)
 PUBLISHED_RANGE = (85.15, 86.35)  # accuracy over the equal-bits sweep
 ACCURACY, LOSS = 1.0, 0.03  # how near a row is asked to come
 
 
 def authors_table(lab: Lab) -> Section:
-    """The authors' table, same settings."""
-    rows = []
-    for published, (loss, accuracy) in PUBLISHED.items():
-        steps, clients, levels, rounds = published
-        if lab.quick and published not in ((10, 10, 10, 100), (10, 10, None, 100)):
-            continue
-        setting = replace(AUTHORS, steps=steps, clients=clients, levels=levels, rounds=rounds, evaluate_every=rounds)
-        last = final(lab.records(setting))
-        found, spread = 100 * last["accuracy"].mean(), 100 * last["accuracy"].std()
-        rows.append(
-            {
-                "E": steps,
-                "M": clients,
-                "s": "–" if levels is None else levels,
-                "rounds": rounds,
-                "loss": round(float(last["train_loss"].mean()), 4),
-                "paper's loss": loss,
-                "loss difference": round(float(last["train_loss"].mean()) - loss, 4),
-                "accuracy %": f"{found:.2f} ± {spread:.2f}",
-                "paper's accuracy": accuracy,
-                "accuracy difference": round(found - accuracy, 2),
-            }
-        )
-    table = pd.DataFrame(rows)
-    near = table["accuracy difference"].abs().le(ACCURACY) & table["loss difference"].abs().le(LOSS)
+    """The authors' table: same settings, with the step size as they state it and as it seems to have been."""
+    chosen = lab.some(tuple(PUBLISHED), ((10, 10, 10, 100),))
+    stated, late = (pd.DataFrame([_row(lab, row, late) for row in chosen]) for late in (lab.quick, True))
     text = (
-        "E counts epochs of about ten steps, batches of 64, weight decay 0.001, η = 0.1/(1 + kE). "
-        f"{lab.repetitions} repetitions, mean ± standard deviation; the paper gives one number each."
+        "E counts epochs of about ten steps, batches of 64, weight decay 0.001. "
+        f"{lab.repetitions} repetitions (2 where M = N), mean ± standard deviation; the paper gives one number each. "
+        "With η_k = 0.1/(1 + kE) as stated, the loss is too high by the more, the larger E is. With the step size of "
+        "the round before, 0.1/(1 + (k − 1)E), so that the first two rounds both take 0.1, the same rows come out as "
+        "published: we believe that the authors' program set the step size one round late."
     )
-    claim = judged(
-        f"each row is within {ACCURACY:g} point of accuracy and {LOSS:g} of loss of the authors' own",
-        bool(near.all()),
-        f"{int(near.sum())} of {len(near)} rows are",
-    )
-    return Section("The authors' table", text, [("", table)], claims=[claim])
+    claims = [_near(stated, "as stated"), _near(late, "one round late")]
+    tables = [("Step size as stated:", stated), ("Step size one round late:", late)]
+    return Section("The authors' table", text, tables, claims=claims)
+
+
+def _row(lab: Lab, row: tuple[int, int, int | None, int], late: bool) -> dict[str, object]:
+    """Our numbers beside the published ones."""
+    (steps, clients, levels, rounds), (loss, accuracy) = row, PUBLISHED[row]
+    setting = replace(AUTHORS, steps=steps, clients=clients, levels=levels, rounds=rounds, late=late)
+    last = final(lab.records(replace(setting, evaluate_every=rounds)))
+    found, percent = last["train_loss"], 100 * last["accuracy"]
+    return {
+        "E": steps,
+        "M": clients,
+        "s": "–" if levels is None else levels,
+        "rounds": rounds,
+        "loss": f"{found.mean():.4f} ± {found.std():.4f}",
+        "paper": loss,
+        "loss difference": round(float(found.mean()) - loss, 4),
+        "accuracy %": f"{percent.mean():.2f} ± {percent.std():.2f}",
+        "paper %": accuracy,
+        "accuracy difference": round(float(percent.mean()) - accuracy, 2),
+    }
+
+
+def _near(table: pd.DataFrame, schedule: str) -> Claim:
+    accuracy = table["accuracy difference"].abs().le(ACCURACY)
+    loss = table["loss difference"].abs().le(LOSS)
+    asked = f"within {ACCURACY:g} point of accuracy and {LOSS:g} of loss of the authors'"
+    counts = [int(each.sum()) for each in (accuracy, loss, accuracy & loss)]
+    evidence = "accuracy {}, loss {}, both {} of {} rows".format(*counts, len(table))
+    if counts[2] < len(table):
+        evidence += f"; the others are up to {_farthest(table[~(accuracy & loss)]):.1f} deviations of a run away"
+    return judged(f"each row is {asked}, step size {schedule}", counts[2] == len(table), evidence)
+
+
+def _farthest(rows: pd.DataFrame) -> float:
+    """The largest difference in the loss, in standard deviations of one repetition."""
+    deviations = rows["loss"].str.split("±").str[1].astype(float)
+    return float((rows["loss difference"].abs() / deviations).max())
 
 
 def equal_bits(lab: Lab) -> Section:
     """E = M from 20 to 100 at the same number of bits."""
     rows = []
-    for both in lab.some(EQUAL_BITS):
+    for both in lab.some(EQUAL_BITS, (10,)):
         rounds = round(1000 / both)
-        setting = replace(AUTHORS, steps=both, clients=both, levels=10, rounds=rounds, evaluate_every=rounds)
+        setting = replace(AUTHORS, steps=both, clients=both, rounds=rounds, evaluate_every=rounds, late=True)
         last = final(lab.records(setting))
         rows.append(
             {
@@ -96,13 +111,15 @@ def equal_bits(lab: Lab) -> Section:
         bool(low >= PUBLISHED_RANGE[0] - ACCURACY and high <= PUBLISHED_RANGE[1] + ACCURACY),
         f"{low:.2f}–{high:.2f} %",
     )
-    text = "As in the table above, s = 10, and K = 1000/M rounds, so that K·M messages cost the same bits (eq 11)."
+    text = (
+        "As in the second table above, s = 10, and K = 1000/M rounds, so that K·M messages cost the same bits (eq 11)."
+    )
     return Section("Equal bits: E = M", text, [("", table)], claims=[claim])
 
 
 def figure_2(lab: Lab) -> Section:
     """The impact of E: over rounds, over iterations, after 20 rounds, after 2000 iterations."""
-    steps = lab.some((1, 2, 5, 10, 20, 50))
+    steps = lab.some((1, 2, 5, 10, 20, 50), (1, 10))
     settings = {
         E: Setting(steps=E, rounds=max(100, 2000 // E), evaluate_every=2 if E >= 10 else 20 // E) for E in steps
     }
@@ -163,16 +180,14 @@ def _only_when(text: str, where: np.ndarray, places: list[str], evidence: str) -
 
 def figure_3(lab: Lab) -> Section:
     """The impact of s and of M."""
-    by_level = {s: lab.records(Setting(levels=s)) for s in lab.some((1, 2, 5, 10, None))}
-    by_clients = {M: lab.records(Setting(clients=M)) for M in lab.some((1, 5, 10, 50, 100))}
-    if lab.quick:
-        by_level[10] = lab.records(Setting())
+    by_level = {s: lab.records(Setting(levels=s)) for s in lab.some((1, 2, 5, 10, None), (10, None))}
+    by_clients = {M: lab.records(Setting(clients=M)) for M in lab.some((1, 5, 10, 50, 100), (10,))}
     name = lambda s: "not quantised" if s is None else f"s = {s}"  # noqa: E731
     levels = [Line(name(s), records) for s, records in by_level.items()]
     clients = [Line(f"M = {M}", records) for M, records in by_clients.items()]
     loss = {s: float(final(records)["train_loss"].mean()) for s, records in by_level.items()}
     accuracy = {s: 100 * float(final(records)["accuracy"].mean()) for s, records in by_level.items()}
-    few, many = min(by_clients), max(by_clients)
+    few, many, coarse = min(by_clients), max(by_clients), min(s for s in by_level if s is not None)
     ups = {M: _instability(records) for M, records in by_clients.items()}
     claims = [
         judged(
@@ -181,9 +196,9 @@ def figure_3(lab: Lab) -> Section:
             f"final loss {loss[10]:.4f} and {loss[None]:.4f}, accuracy {accuracy[10]:.2f} and {accuracy[None]:.2f} %",
         ),
         judged(
-            "even s = 1 degrades little",
-            accuracy[None] - accuracy[1] < 2.0,
-            f"final loss {loss[1]:.4f} and {loss[None]:.4f}, accuracy {accuracy[1]:.2f} and {accuracy[None]:.2f} %",
+            f"even s = {coarse} degrades little",
+            accuracy[None] - accuracy[coarse] < 2.0,
+            f"loss {loss[coarse]:.4f} and {loss[None]:.4f}, accuracy {accuracy[coarse]:.2f} and {accuracy[None]:.2f} %",
         ),
         judged(
             f"with M = {few} the first rounds are very unstable",
@@ -227,4 +242,5 @@ FEDPAQ = Paper(
         "curves": curves_against_bits,
         "theory": theory,
     },
+    not_quick=("compressors", "theory"),
 )

@@ -57,6 +57,7 @@ class Paper:
     title: str
     about: str
     experiments: dict[str, Callable[..., Section]]
+    not_quick: tuple[str, ...] = ()  # left out of a quick look at the whole
 
 
 def claims_table(sections: Sequence[Section]) -> pd.DataFrame:
