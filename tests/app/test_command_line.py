@@ -10,6 +10,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -205,6 +206,18 @@ class TestRun:
         assert (tables["run"]["rounds"], tables["run"]["repetitions"]) == (5, 3)
         assert build(tables).problem().population.clients == 4
         assert json.loads(Path("first/status.json").read_text())["status"] == "finished"
+
+    def test_a_bit_budget_ends_a_run_and_a_larger_one_goes_on(self, tiny):
+        """Two clients send two numbers of 32 bits each: 128 bits a round."""
+        text = fine("run", tiny, "--out", "first", "--bits", 400)
+        assert "finished at round 3 of 3 (the bit budget is spent: 384 of 400 bits in 3 rounds)" in " ".join(
+            text.split()
+        )
+        fine("resume", "first", "--bits", 1e9, "--quiet")
+        fine("run", tiny, "--out", "whole", "--quiet")
+        one, other = (np.load(f"{run}/model.npz")["vector"] for run in ("first", "whole"))
+        np.testing.assert_array_equal(one, other)
+        fails(2, "run.bit_budget: must be a number", "run", tiny, "--set", "run.bit_budget=many")
 
     def test_quiet_and_the_default_folder(self, tiny):
         assert fine("run", tiny, "--quiet") == ""

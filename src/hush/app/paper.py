@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hush.app.tables import print_table
 from hush.core.check import known
-from hush.papers import PAPERS, Lab, Section, claims_table, write
+from hush.papers import PAPERS, Lab, Section, cells, claims_table, write
 
 
 def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
@@ -22,7 +22,7 @@ def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
             _tell(sections[-1])
     claims = claims_table(sections)
     if len(claims):
-        print_table(list(claims.columns), [[str(cell) for cell in row] for row in claims.itertuples(index=False)])
+        print_table(list(claims.columns), cells(claims))
     command = " ".join(["hush paper", name, *(["--figure", figure] if figure else []), *(["--quick"] if quick else [])])
     size = "scikit-learn's digits, 20 clients, few rounds: a trial of the code" if quick else "MNIST, 100 clients"
     settings = f"{size}, softmax regression, {lab.repetitions} repetitions; {time.perf_counter() - begin:.0f} s."
@@ -31,6 +31,4 @@ def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
 
 def _tell(section: Section) -> None:
     for _, table in section.tables:
-        print_table(
-            [str(name) for name in table], [[str(cell) for cell in row] for row in table.itertuples(index=False)]
-        )
+        print_table([str(name) for name in table], cells(table))

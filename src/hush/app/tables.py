@@ -32,6 +32,8 @@ def print_summary(result: Result) -> None:
     """How a run stands at its last evaluation: a row for each point of its sweep, mean ± deviation over repetitions."""
     status, records = result.status, result.records
     title = f"{status['status']} at round {status['round']} of {status['rounds']}"
+    if status["status"] == "finished" and status["message"]:
+        title += f" ({status['message']})"
     if records.empty:
         print(f"{title}, before the first evaluation")
         return

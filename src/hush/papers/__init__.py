@@ -2,8 +2,8 @@
 
 from hush.papers.fedpaq import FEDPAQ
 from hush.papers.fedpaq_lab import Lab
-from hush.papers.writing import Claim, Paper, Picture, Section, claims_table, write
+from hush.papers.writing import Claim, Paper, Picture, Section, cells, claims_table, write
 
 PAPERS: dict[str, Paper] = {"fedpaq": FEDPAQ}
 
-__all__ = ["PAPERS", "Claim", "Lab", "Paper", "Picture", "Section", "claims_table", "write"]
+__all__ = ["PAPERS", "Claim", "Lab", "Paper", "Picture", "Section", "cells", "claims_table", "write"]

@@ -89,7 +89,7 @@ def measured_bits(lab: Lab) -> Section:
     for s in lab.some((*LEVELS, None), (10,)):
         row: dict[str, object] = {"s": "–" if s is None else s}
         for code in ("dense", "elias"):
-            setting = Setting(levels=s, code=code if s else "dense", rounds=None, bit_budget=BUDGET, evaluate_every=25)
+            setting = Setting(levels=s, code=code if s else "dense", rounds=None, bit_budget=BUDGET, evaluate_every=200)
             last = final(lab.records(setting))
             rounds = float(last["round"].mean())
             row[f"kbit a message, {code}"] = round(float(last["uplink_bits"].mean()) / rounds / 1e4, 2)

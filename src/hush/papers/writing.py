@@ -66,17 +66,17 @@ def claims_table(sections: Sequence[Section]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["claim", "verdict", "evidence"])
 
 
+def cells(table: pd.DataFrame) -> list[list[str]]:
+    """Every cell as text, numbers with four digits."""
+    rows = table.itertuples(index=False)
+    return [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+
+
 def markdown_table(table: pd.DataFrame) -> str:
-    """A table as Markdown; every cell as text, numbers with four digits."""
+    """A table as Markdown."""
     heads = [str(name) for name in table.columns]
-    rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|")
+    lines = [heads, ["---"] * len(heads), *cells(table)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def write(paper: Paper, name: str, sections: Sequence[Section], out: Path, command: str, settings: str) -> Path:

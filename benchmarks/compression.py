@@ -1,0 +1,88 @@
+"""What compression costs: a round of W2 with and without it, and packing an update of ResNet-18's size.
+
+    python benchmarks/compression.py
+
+Rounds are timed in turns in one process; the ratio is to a round that sends plain numbers.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+import hush
+import workloads
+from hush.core.keys import root
+from hush.core.simulation import Simulation
+from hush.uplink import QSGD, BFloat16, ErrorFeedback, Rotated, Sign, TernGrad, TopK
+
+STAGES = {
+    "plain": (),
+    "QSGD(10)": (QSGD(10),),
+    'QSGD(10, code="elias")': (QSGD(10, code="elias"),),
+    "QSGD(10, block=512)": (QSGD(10, block=512),),
+    "TernGrad()": (TernGrad(),),
+    "Sign()": (Sign(),),
+    "BFloat16()": (BFloat16(),),
+    "ErrorFeedback(TopK(1590))": (ErrorFeedback(TopK(1590)),),
+    "Rotated(QSGD(10), block=1024)": (Rotated(QSGD(10), block=1024),),
+}
+TURNS, ROUNDS = 5, 2
+LARGE = 11_100_000
+
+
+def rounds() -> None:
+    workload = workloads.find("W2")
+    data = workloads.generate(workload)
+    side = workloads.IMAGE_SIDE
+    problem = hush.tasks.arrays(
+        data.train_images.reshape(-1, side, side, 1),
+        data.train_labels.reshape(-1),
+        np.repeat(np.arange(workload.clients), workload.examples_per_client),
+        model=workload.model,
+        scale=2 / 255,
+        shift=-1.0,
+    )
+    plain = hush.fedavg(
+        workload.clients_per_round, steps=workload.local_steps, lr=workload.learning_rate, batch=workload.batch_size
+    )
+    simulations = {name: Simulation(replace(plain, uplink=stages), problem) for name, stages in STAGES.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in STAGES}
+    for turn in range(TURNS + 1):
+        for name, simulation in simulations.items():
+            begin = time.perf_counter()
+            simulation.advance(ROUNDS)
+            if turn:  # the first compiles
+                seconds[name].append((time.perf_counter() - begin) / ROUNDS)
+    print(f"{'a round of W2 with':32} {'seconds':>8} {'ratio':>6}")
+    for name, took in seconds.items():
+        ratio = statistics.median(a / b for a, b in zip(took, seconds["plain"], strict=True))
+        print(f"{name:32} {statistics.median(took):8.3f} {ratio:6.2f}")
+
+
+def packing() -> None:
+    vector = jax.random.normal(root(0), (LARGE,))
+    print(f"\n{f'{LARGE:,} numbers':32} {'pack, s':>8} {'unpack, s':>9} {'bits each':>9}")
+    for compressor in (
+        QSGD(1),
+        QSGD(10),
+        QSGD(10, code="elias"),
+        QSGD(10, block=512, code="elias"),
+        TopK(LARGE // 100),
+    ):
+        code = jax.device_get(jax.jit(compressor.quantise)(root(1), vector))
+        begin = time.perf_counter()
+        data = compressor.pack(code, LARGE)
+        packed = time.perf_counter()
+        compressor.unpack(data, LARGE)
+        took = time.perf_counter() - packed
+        print(f"{compressor!r:32} {packed - begin:8.2f} {took:9.2f} {8 * len(data) / LARGE:9.3f}")
+
+
+if __name__ == "__main__":
+    rounds()
+    packing()
