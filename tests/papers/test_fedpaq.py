@@ -7,9 +7,9 @@ import pytest
 import hush
 from hush.app import paper
 from hush.papers import PAPERS, Lab, Paper, Section, claims_table, write
-from hush.papers.fedpaq import PUBLISHED, _loss_at, _near, _only_when, _rises
+from hush.papers.fedpaq import PUBLISHED, _loss_at, _near, _rises
 from hush.papers.fedpaq_lab import AUTHORS, OneRoundLate, Setting
-from hush.papers.writing import judged, markdown_table
+from hush.papers.writing import judged, markdown_table, only_when
 
 
 def test_the_whole_paper_quickly(tmp_path, capsys):
@@ -76,9 +76,9 @@ def test_verdicts_follow_from_numbers():
     assert found.evidence == "accuracy 2, loss 2, both 1 of 3 rows; the others are up to 2.0 deviations of a run away"
     assert _near(table.head(1), "as stated").verdict == "holds"
     assert _near(table.assign(E=[1, 10, 100]), "as stated").verdict == "only when E is at most 1 epochs"
-    assert _only_when("x", np.array([True, True]), ["a", "b"], "").verdict == "holds"
-    assert _only_when("x", np.array([False, False]), ["a", "b"], "").verdict == "does not hold"
-    assert _only_when("x", np.array([True, False]), ["a", "b"], "").verdict == "only when a"
+    assert only_when("x", [True, True], ["a", "b"], "").verdict == "holds"
+    assert only_when("x", [False, False], ["a", "b"], "").verdict == "does not hold"
+    assert only_when("x", [True, False], ["a", "b"], "").verdict == "only when a"
     records = pd.DataFrame(
         {"repetition": [0, 1] * 3, "round": [5, 5, 10, 10, 15, 15], "train_loss": [3.0, 1.0, 2.0, 4.0, 2.5, 4.0]}
     )

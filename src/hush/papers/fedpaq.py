@@ -12,7 +12,7 @@ import pandas as pd
 
 from hush.papers.fedpaq_bits import compressors, curves_against_bits, measured_bits, theory
 from hush.papers.fedpaq_lab import AUTHORS, Lab, Setting
-from hush.papers.writing import FAILS, HOLDS, Claim, Paper, Picture, Section, judged
+from hush.papers.writing import Claim, Paper, Picture, Section, judged, only_when
 from hush.report.plots import Line, chart
 from hush.report.records import final
 
@@ -145,9 +145,9 @@ def figure_2(lab: Lab) -> Section:
             bool((np.diff(by_round) < 0).all()),
             f"loss after 20 rounds from {by_round[0]:.3f} (E = {steps[0]}) to {by_round[-1]:.3f} (E = {steps[-1]})",
         ),
-        _only_when(
+        only_when(
             "larger E is worse for a fixed number of iterations",
-            np.diff(by_iteration) > 0,
+            list(np.diff(by_iteration) > 0),
             [f"E = {a} to {b}" for a, b in pairwise(steps)],
             f"loss after 2000 iterations from {by_iteration[0]:.4f} (E = {steps[0]}) to {by_iteration[-1]:.4f}",
         ),
@@ -172,14 +172,6 @@ def _loss_at(records: pd.DataFrame, column: str, place: float) -> float:
     """The mean loss at the last evaluation up to a place."""
     before = records[records[column] <= place]
     return round(float(before[before[column] == before[column].max()]["train_loss"].mean()), 4)
-
-
-def _only_when(text: str, where: np.ndarray, places: list[str], evidence: str) -> Claim:
-    """A claim that may hold in some places only, which are then named."""
-    if where.all() or not where.any():
-        return Claim(text, HOLDS if where.all() else FAILS, evidence)
-    held = ", ".join(place for place, holds in zip(places, where, strict=True) if holds)
-    return Claim(text, f"only when {held}", evidence)
 
 
 def figure_3(lab: Lab) -> Section:

@@ -30,6 +30,14 @@ def judged(text: str, holds: bool, evidence: str) -> Claim:
     return Claim(text, HOLDS if holds else FAILS, evidence)
 
 
+def only_when(text: str, where: Sequence[bool], places: Sequence[str], evidence: str) -> Claim:
+    """A claim that may hold in some places only, which are then named."""
+    held = [place for place, holds in zip(places, where, strict=True) if holds]
+    if len(held) in (0, len(places)):
+        return judged(text, bool(held), evidence)
+    return Claim(text, f"only when {', '.join(held)}", evidence)
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure, and what it shows."""
