@@ -11,6 +11,7 @@ from hush.core.contract import Cohort, Draw, Stage
 from hush.core.engine import unravelled
 from hush.core.keys import at, root
 from hush.core.simulation import Simulation
+from hush.uplink import QSGD, ErrorFeedback, RandomK, Rotated, Sign, TernGrad, TopK
 
 
 def final(algorithm, problem, rounds=6, **layout):
@@ -141,6 +142,21 @@ def test_scaffold_keeps_the_mean_control(quadratic, uplink, clients):
     np.testing.assert_allclose(np.mean(own, 0), control, atol=1e-5)
     per_client = 2 * (16 if uplink else 32) * 3
     assert simulation.ledger.read()["uplink_bits"][0] == 8 * (clients or 6) * per_client
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [QSGD(2), QSGD(2, code="elias"), TernGrad(), Sign(), TopK(2), RandomK(2), Rotated(QSGD(3)), ErrorFeedback(Sign())],
+)
+def test_scaffold_keeps_the_mean_control_with_every_compressor(quadratic, stage):
+    """Both messages are compressed, each with coins and a memory of its own, and counted."""
+    algorithm = replace(hush.scaffold(clients=4, steps=3, lr=0.02), uplink=(stage,))
+    simulation = final(algorithm, quadratic, rounds=4)
+    control, own = simulation.server["control"][0], simulation.clients[0]["local"]["own"][0]
+    np.testing.assert_allclose(np.mean(own, 0), control, atol=1e-5)
+    compressor = getattr(stage, "inner", stage) if isinstance(stage, ErrorFeedback) else stage
+    if (each := compressor.fixed_bits(3)) is not None:
+        assert simulation.ledger.uplink_bits[0] == 4 * 4 * 2 * each
 
 
 def test_scaffold_with_unequal_clients_keeps_the_weighted_mean(unequal):
