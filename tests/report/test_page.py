@@ -70,7 +70,7 @@ def test_every_curve_is_there_with_words_for_those_who_do_not_see_it(tmp_path):
     expected = [
         f"curve-{measure}-{against}"
         for measure in ("accuracy", "test_loss", "train_loss")
-        for against in ("round", "uplink_bits", "seconds")
+        for against in ("uplink_bits", "round", "seconds")
     ]
     figures = [attributes["id"] for tag, attributes in page.tags if tag == "figure"]
     assert figures == [*expected, "curve-update_norm-round"]

@@ -43,8 +43,8 @@ def weights():
 def as_params(problem, weights):
     template = problem.init(root(0))
     leaves = {leaf.shape: leaf for leaf in jax.tree.leaves(template)}
-    assert set(leaves) == {(6, 4), (4,)}
-    return jax.tree.map(lambda leaf: jnp.asarray(weights[0] if leaf.ndim == 2 else weights[1], jnp.float32), template)
+    assert set(leaves) == {(4, 6), (4,)}
+    return jax.tree.map(lambda leaf: jnp.asarray(weights[0].T if leaf.ndim == 2 else weights[1], jnp.float32), template)
 
 
 def test_evaluation_is_the_mean_over_all_examples_and_parts_add_up(problem, table, weights):
@@ -77,7 +77,7 @@ def test_gradients_by_finite_differences_and_by_examples(problem, table, weights
     def loss(vector):
         tree = unravel(jnp.asarray(vector, jnp.float32))
         leaves = {leaf.ndim: np.asarray(leaf, float) for leaf in jax.tree.leaves(tree)}
-        return np.asarray(w, float) @ softmax_loss(leaves[2], leaves[1], floats, y[chosen])
+        return np.asarray(w, float) @ softmax_loss(leaves[2].T, leaves[1], floats, y[chosen])
 
     step = 1e-2
     for coordinate in (0, 7, 15, 27):

@@ -222,7 +222,8 @@ class _Run:
             until = until if self.rounds is None else min(self.rounds, until)
             block = min(at_once, until - now)
             begin = time.perf_counter()
-            self.spent = self.simulation.advance(block, self.bit_budget) < block
+            done = self.simulation.advance(block, self.bit_budget)
+            self.spent = self.bit_budget is not None and done < block
             took = time.perf_counter() - begin
             self.seconds += took
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
