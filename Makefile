@@ -42,7 +42,7 @@ torch: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/growth.py
-	$(BIN)/python benchmarks/compression.py
+	$(BIN)/python benchmarks/uplink.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

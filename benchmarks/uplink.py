@@ -1,6 +1,6 @@
 """What compression costs: a round of W2 with and without it, and packing an update of ResNet-18's size.
 
-    python benchmarks/compression.py
+    python benchmarks/uplink.py
 
 Rounds are timed in turns in one process; the ratio is to a round that sends plain numbers.
 """
