@@ -44,7 +44,8 @@ def authors_table(lab: Lab) -> Section:
         f"{lab.repetitions} repetitions (2 where M = N), mean ± standard deviation; the paper gives one number each. "
         "With η_k = 0.1/(1 + kE) as stated, the loss is too high by the more, the larger E is. With the step size of "
         "the round before, 0.1/(1 + (k − 1)E), so that the first two rounds both take 0.1, the same rows come out as "
-        "published: we believe that the authors' program set the step size one round late, a guess made from these numbers."
+        "published: we believe that the authors' program set the step size one round late, a guess made from these "
+        "numbers."
     )
     claims = [_near(stated, "as stated"), _near(late, "one round late")]
     tables = [("Step size as stated:", stated), ("Step size one round late:", late)]
