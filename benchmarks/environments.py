@@ -17,7 +17,7 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENTS = ("pfl", "fedjax")
+ENVIRONMENTS = ("pfl", "fedjax", "opacus")
 
 
 class EnvironmentFailed(RuntimeError):

@@ -15,9 +15,20 @@ from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
-    from hush import algorithms, channel, cohort, local, server, tasks, uplink
-    from hush.algorithms import distributed_sgd, fedadam, fedavg, feddane, fedpaq, fedprox, scaffold
-    from hush.core import schedules
+    from hush import algorithms, channel, cohort, local, privacy, server, tasks, uplink
+    from hush.algorithms import (
+        ce_fedavg,
+        distributed_sgd,
+        dp_fedavg,
+        fedadam,
+        fedavg,
+        feddane,
+        fedpaq,
+        fedprox,
+        private_fedpaq,
+        scaffold,
+    )
+    from hush.core import keys, schedules
     from hush.core.algorithm import (
         Algorithm,
         InTurn,
@@ -27,13 +38,25 @@ if TYPE_CHECKING:
         init_server,
         server_step,
     )
+    from hush.report.endings import Diverged, Interrupted, WriteFailed
     from hush.report.result import Result
-    from hush.report.run import Diverged, Interrupted, WriteFailed, run
+    from hush.report.run import run
 
 one_device_per_core()
 
 _HOMES = {
-    "hush.algorithms": ("distributed_sgd", "fedadam", "fedavg", "feddane", "fedpaq", "fedprox", "scaffold"),
+    "hush.algorithms": (
+        "ce_fedavg",
+        "distributed_sgd",
+        "dp_fedavg",
+        "fedadam",
+        "fedavg",
+        "feddane",
+        "fedpaq",
+        "fedprox",
+        "private_fedpaq",
+        "scaffold",
+    ),
     "hush.core.algorithm": (
         "Algorithm",
         "InTurn",
@@ -44,11 +67,13 @@ _HOMES = {
         "server_step",
     ),
     "hush.report.result": ("Result",),
-    "hush.report.run": ("Diverged", "Interrupted", "WriteFailed", "run"),
+    "hush.report.endings": ("Diverged", "Interrupted", "WriteFailed"),
+    "hush.report.run": ("run",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {name: f"hush.{name}" for name in ("algorithms", "channel", "cohort", "local", "server", "tasks", "uplink")}
-_MODULES["schedules"] = "hush.core.schedules"
+_PACKAGES = ("algorithms", "channel", "cohort", "local", "privacy", "server", "tasks", "uplink")
+_MODULES = {name: f"hush.{name}" for name in _PACKAGES}
+_MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 
 __all__ = [
     "Algorithm",
@@ -60,10 +85,12 @@ __all__ = [
     "__version__",
     "algorithms",
     "broadcast",
+    "ce_fedavg",
     "channel",
     "client_step",
     "cohort",
     "distributed_sgd",
+    "dp_fedavg",
     "fedadam",
     "fedavg",
     "feddane",
@@ -71,7 +98,10 @@ __all__ = [
     "fedprox",
     "init_client",
     "init_server",
+    "keys",
     "local",
+    "privacy",
+    "private_fedpaq",
     "run",
     "scaffold",
     "schedules",

@@ -3,9 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax import random
 
-from hush.cohort import COHORTS, ByWeight, Everyone, Poisson, SchemeI, SchemeII, Uniform
+from hush.cohort import COHORTS, ByWeight, Cyclic, Everyone, Poisson, SchemeI, SchemeII, Uniform
 from hush.core.contract import Population
 
 SIZES = np.array([1, 2, 3, 4, 5, 6, 7])
@@ -14,6 +16,7 @@ EXAMPLES = {
     "everyone": Everyone(),
     "uniform": Uniform(3),
     "uniform equal": Uniform(3, "equal"),
+    "cyclic": Cyclic(3),
     "poisson": Poisson(0.4),
     "poisson equal": Poisson(0.4, "equal"),
     "by_weight": ByWeight(3),
@@ -30,7 +33,7 @@ def drawn(cohort, draws=DRAWS):
 
 def test_every_cohort_is_here():
     assert {type(cohort) for cohort in EXAMPLES.values()} == set(COHORTS.values())
-    assert len(COHORTS) == 6
+    assert len(COHORTS) == 7
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -50,7 +53,7 @@ def test_places_and_order(name):
             assert len(set(ids[active])) == active.sum()
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"uniform"}))
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"uniform", "cyclic"}))
 def test_the_weighted_sum_is_unbiased(name):
     """E Σ_k w_k · [client k is i] = p_i (or 1/N), within 5 standard errors: all seven fail once in 200,000 seeds.
 
@@ -67,7 +70,7 @@ def test_the_weighted_sum_is_unbiased(name):
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if not EXAMPLES[name].with_replacement])
 def test_share_turns_weights_into_the_populations(name):
     draw = drawn(EXAMPLES[name], 100)
-    goal = np.full(7, 1 / 7) if name.endswith("equal") else SIZES / SIZES.sum()
+    goal = np.full(7, 1 / 7) if name.endswith("equal") or name == "cyclic" else SIZES / SIZES.sum()
     found = draw.share[:, None] * draw.weights
     np.testing.assert_allclose(found[draw.active], goal[draw.ids][draw.active], rtol=1e-5)
 
@@ -114,3 +117,15 @@ def test_places_of_a_poisson_cohort_never_run_out():
 def test_what_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(clients=st.integers(1, 12), size=st.integers(1, 12))
+def test_in_turn_everyone_comes_as_often_and_never_sooner(clients, size):
+    size = min(size, clients)
+    cohort, population = Cyclic(size), Population(np.full(clients, 3))
+    rounds = [set(np.asarray(cohort(random.key(0), population, number).ids).tolist()) for number in range(2 * clients)]
+    for client in range(clients):
+        parts = [number for number, ids in enumerate(rounds) if client in ids]
+        assert len(parts) == 2 * size
+        assert np.diff(parts).min(initial=clients) >= cohort.separation(clients)

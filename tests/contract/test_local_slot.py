@@ -17,11 +17,16 @@ from hush.local import (
     DIRECTIONS,
     LOCAL_RULES,
     ORACLES,
+    ClippedPerExample,
+    ClippedToBroadcast,
     ControlVariate,
+    Fresh,
     Full,
     Gradient,
     GradientCorrection,
     LocalSGD,
+    MeanGradient,
+    Perturbed,
     Proximal,
     Replacement,
     Scaffold,
@@ -37,24 +42,27 @@ RULES = {
     "sgd epochs": LocalSGD(lr=0.1, epochs=2, batches=Shuffled(4)),
     "sgd model": replace(SGD, send="model"),
     "scaffold": Scaffold(replace(SGD, direction=(ControlVariate(),))),
+    "perturbed": Perturbed(replace(SGD, oracle=ClippedPerExample(1.0)), 0.5),
+    "noisy steps": replace(SGD, batches=Fresh(1), oracle=ClippedPerExample(1.0, 0.5)),
+    "clipped to broadcast": ClippedToBroadcast(SGD),
     "all directions": replace(SGD, direction=(WeightDecay(0.1), Proximal(0.1), GradientCorrection())),
 }
 
 
 def test_every_piece_is_here():
     assert {type(rule) for rule in RULES.values()} == set(LOCAL_RULES.values())
-    assert len(LOCAL_RULES) == 3
+    assert len(LOCAL_RULES) == 5
     assert {type(turn) for rule in RULES.values() for turn in getattr(rule, "direction", ())} | {ControlVariate} == set(
         DIRECTIONS.values()
     )
-    assert set(BATCHES.values()) == {Full, Shuffled, Subset, Replacement}
-    assert len(ORACLES) == 1
+    assert set(BATCHES.values()) == {Full, Shuffled, Subset, Fresh, Replacement}
+    assert set(ORACLES.values()) == {MeanGradient, ClippedPerExample}
 
 
 def told(problem):
     model = ravel_pytree(problem.init(root(0)))[0]
     noise = 0.1 * random.normal(root(1), (2, model.size))
-    return {"model": model + noise[0], "control": noise[1], "round": jnp.int32(0)}
+    return {"model": model + noise[0], "control": noise[1], "clip": jnp.ones(1), "round": jnp.int32(0)}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -73,7 +81,10 @@ def test_one_client_is_a_slice_of_many(unequal, name):
             np.testing.assert_allclose(a, b[client], rtol=1e-5, atol=1e-6)
     message, info, _ = many
     assert set(message) == set(rule.sends)
-    assert all(vector.shape == (7, broadcast["model"].size) for vector in message.values())
+    template = rule.template(broadcast["model"])
+    assert {name: vector.shape for name, vector in message.items()} == {
+        name: (7, *vector.shape) for name, vector in template.items()
+    }
     sizes = np.asarray(unequal.population.sizes)
     expected = {"gradient": 1, "sgd epochs": 2 * np.ceil(sizes / 4)}.get(name, 2)
     np.testing.assert_array_equal(info["steps"], np.broadcast_to(expected, 7))

@@ -11,14 +11,36 @@ from hypothesis import strategies as st
 from jax import random
 
 import hush
-from hush.channel import CHANNELS, Digital
+from hush.channel import CHANNELS, Digital, Noisy
 from hush.core.keys import root
 from hush.core.simulation import Simulation
-from hush.server import SERVER_RULES, Add, AddWithControl, Gather, Optimiser, Replace
-from hush.uplink import QSGD, STAGES, BFloat16, Clip, ErrorFeedback, RandomK, Rotated, Sign, TernGrad, TopK
+from hush.server import (
+    SERVER_RULES,
+    AdaptingClip,
+    Add,
+    AddWithControl,
+    CorrelatedNoise,
+    Gather,
+    Optimiser,
+    Replace,
+)
+from hush.uplink import (
+    QSGD,
+    STAGES,
+    BFloat16,
+    Clip,
+    ErrorFeedback,
+    Gaussian,
+    RandomK,
+    Rotated,
+    Sign,
+    TernGrad,
+    TopK,
+)
 
 STAGE_EXAMPLES = {
     "clip": Clip(1.0),
+    "gaussian": Gaussian(0.5),
     "qsgd": QSGD(3, code="elias"),
     "terngrad": TernGrad(block=4),
     "sign": Sign(),
@@ -34,14 +56,16 @@ RULES = {
     "add_with_control": AddWithControl(0.5),
     "gather": Gather(),
     "optimiser": Optimiser("adam", {"learning_rate": 0.1}),
+    "adapting_clip": AdaptingClip(Add(0.5), initial=2.0),
+    "correlated_noise": CorrelatedNoise(0.1, rounds=5, bands=3),
 }
 
 
 def test_every_piece_is_here():
     assert {name: type(stage) for name, stage in STAGE_EXAMPLES.items()} == STAGES
     assert {name: type(rule) for name, rule in RULES.items()} == SERVER_RULES
-    assert {"digital": Digital} == CHANNELS
-    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (9, 5, 1)
+    assert {"digital": Digital, "noisy": Noisy} == CHANNELS
+    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (10, 7, 2)
 
 
 @pytest.mark.parametrize("name", STAGE_EXAMPLES)
@@ -85,8 +109,8 @@ def test_a_server_rule_keeps_its_word(name):
     model = random.normal(root(0), (4,))
     state = rule.init(model)
     assert set(rule.provides) <= set(state)
-    received = {message: random.normal(root(1), (4,)) for message in rule.receives}
-    moved = rule(state | {"round": jnp.int32(0)}, received, jnp.float32(0.3))
+    received = {message: random.normal(root(1), (1 if message == "below" else 4,)) for message in rule.receives}
+    moved = rule(root(2), state | {"round": jnp.int32(0)}, received, jnp.float32(0.3))
     assert set(moved) <= set(state)
     for entry in moved:
         assert jax.tree.map(jnp.shape, moved[entry]) == jax.tree.map(jnp.shape, state[entry])
@@ -96,14 +120,14 @@ def test_server_equations():
     x, u, c = (np.array(v, np.float32) for v in ([1.0, 2.0], [0.5, -1.0], [3.0, 4.0]))
     state = {"model": x, "control": c, "round": jnp.int32(0)}
     share = jnp.float32(0.25)
-    np.testing.assert_allclose(Add(0.5)(state, {"update": u}, share)["model"], [1.25, 1.5])
-    np.testing.assert_allclose(Replace()(state, {"update": u}, share)["model"], u)
-    np.testing.assert_allclose(Gather()(state, {"update": u}, share)["control"], -u)
-    moved = AddWithControl(2.0)(state, {"update": u, "control": u}, share)
+    np.testing.assert_allclose(Add(0.5)(root(0), state, {"update": u}, share)["model"], [1.25, 1.5])
+    np.testing.assert_allclose(Replace()(root(0), state, {"update": u}, share)["model"], u)
+    np.testing.assert_allclose(Gather()(root(0), state, {"update": u}, share)["control"], -u)
+    moved = AddWithControl(2.0)(root(0), state, {"update": u, "control": u}, share)
     np.testing.assert_allclose(moved["model"], [2.0, 0.0])
     np.testing.assert_allclose(moved["control"], [3.125, 3.75])
     decreasing = Add(hush.schedules.InverseTime(1.0, 2.0))
-    later = decreasing(state | {"round": jnp.int32(2)}, {"update": u}, share)["model"]
+    later = decreasing(root(0), state | {"round": jnp.int32(2)}, {"update": u}, share)["model"]
     np.testing.assert_allclose(later, x + u / 2)
 
 

@@ -94,7 +94,7 @@ class Only(Cohort):
     def slots(self, clients):
         return len(self.ids)
 
-    def __call__(self, key, population):
+    def __call__(self, key, population, number=0):
         ids = np.array(self.ids)
         return Draw(ids, np.ones(len(ids), np.float32), ids >= 0, np.float32(1))
 

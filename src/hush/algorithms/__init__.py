@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+from hush.algorithms.ce_fedavg import ce_fedavg
 from hush.algorithms.distributed_sgd import distributed_sgd
+from hush.algorithms.dp_fedavg import dp_fedavg
 from hush.algorithms.fedadam import fedadam
 from hush.algorithms.fedavg import fedavg
 from hush.algorithms.feddane import feddane
 from hush.algorithms.fedpaq import fedpaq
 from hush.algorithms.fedprox import fedprox
+from hush.algorithms.private_fedpaq import private_fedpaq
 from hush.algorithms.scaffold import scaffold
 from hush.core.algorithm import Algorithm, InTurn
 
@@ -18,7 +21,22 @@ ALGORITHMS: dict[str, Callable[..., Algorithm | InTurn]] = {
     "fedprox": fedprox,
     "scaffold": scaffold,
     "feddane": feddane,
+    "private_fedpaq": private_fedpaq,
+    "ce_fedavg": ce_fedavg,
+    "dp_fedavg": dp_fedavg,
     "fedadam": fedadam,
 }
 
-__all__ = ["ALGORITHMS", "distributed_sgd", "fedadam", "fedavg", "feddane", "fedpaq", "fedprox", "scaffold"]
+__all__ = [
+    "ALGORITHMS",
+    "ce_fedavg",
+    "distributed_sgd",
+    "dp_fedavg",
+    "fedadam",
+    "fedavg",
+    "feddane",
+    "fedpaq",
+    "fedprox",
+    "private_fedpaq",
+    "scaffold",
+]

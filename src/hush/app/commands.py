@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.tables import print_comparison, print_summary
+from hush.report.endings import Diverged, Interrupted
 from hush.report.page import write_report
 from hush.report.result import Result
-from hush.report.run import Diverged, Interrupted
 from hush.report.run import run as run_algorithm
 from hush.settings import Plan, SettingsError, build, default_tables, describe, override, read
 
 # What a run folder holds: all that --force may take away. Whatever else lies there is the user's.
 WRITTEN = (
     "settings.toml", "versions.json", "status.json", "holdings.npz", "records.csv", "records.parquet",
-    "clients.parquet", "checkpoint.npz", "model.npz", "report.html", "*.png",
+    "clients.parquet", "updates.parquet", "checkpoint.npz", "model.npz", "report.html", "*.png",
 )  # fmt: skip
 
 

@@ -170,6 +170,54 @@ def show(
 
 @app.command()
 @plainly
+def privacy(
+    clients: Annotated[
+        int | None, typer.Option(metavar="N", help="Protect a client: how many there are in all.")
+    ] = None,
+    per_round: Annotated[
+        int | None, typer.Option(metavar="N", help="How many clients a round has; all if none.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(metavar="N", help="Protect an example from the server: how many its client holds.")
+    ] = None,
+    subset: Annotated[
+        int | None, typer.Option(metavar="N", help="How many of a client's examples a round uses; all if none.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ, the probability that ε may fail; well below 1/clients or 1/examples.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How many rounds; of --examples, those its client takes part in.")
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            help="Clients: deviation of the noise on a round's sum, over the clipping bound. "
+            "Examples: deviation over the sensitivity."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε, what an observer may learn of one client or example.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """What privacy costs: give two of --rounds, --noise and --epsilon, and the third is worked out.
+
+    \b
+    hush privacy --clients 500 --per-round 50 --delta 1e-5 --rounds 80 --noise 2
+    hush privacy --clients 500 --per-round 50 --delta 1e-5 --rounds 80 --epsilon 2
+    hush privacy --clients 500 --per-round 50 --delta 1e-5 --noise 2 --epsilon 2
+    hush privacy --examples 600 --subset 120 --delta 1e-4 --rounds 10 --noise 4.3
+
+    A row for each way to sample, by every accountant that has a proof for it, and below it what is assumed.
+    """
+    from hush.app import privacy as calculator
+
+    calculator.calculate(clients, per_round, examples, subset, delta, rounds, noise, epsilon, json)
+
+
+@app.command()
+@plainly
 def cite(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME|RUN|SETTINGS.toml", help="What to cite; all if none.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hush.app.tables import print_table
 from hush.core.check import known
-from hush.papers import PAPERS, Lab, Section, cells, claims_table, write
+from hush.papers import PAPERS, Section, cells, claims_table, write
 
 
 def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
@@ -14,7 +14,7 @@ def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
     paper = PAPERS[name]
     if figure is not None:
         known(f"figure of {name}", figure, paper.experiments)
-    lab, sections, begin = Lab(quick, lambda text: print(f"  {text}", flush=True)), [], time.perf_counter()
+    lab, sections, begin = paper.lab(quick, lambda text: print(f"  {text}", flush=True)), [], time.perf_counter()
     for number, experiment in paper.experiments.items():
         if figure == number or (figure is None and not (quick and number in paper.not_quick)):
             print(f"{number}: {(experiment.__doc__ or '').strip()}", flush=True)
@@ -24,8 +24,7 @@ def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
     if len(claims):
         print_table(list(claims.columns), cells(claims))
     command = " ".join(["hush paper", name, *(["--figure", figure] if figure else []), *(["--quick"] if quick else [])])
-    size = "scikit-learn's digits, 20 clients, few rounds: a trial of the code" if quick else "MNIST, 100 clients"
-    settings = f"{size}, softmax regression, {lab.repetitions} repetitions; {time.perf_counter() - begin:.0f} s."
+    settings = f"{lab.words}; {time.perf_counter() - begin:.0f} s."
     print(write(paper, name, sections, out, command, settings))
 
 

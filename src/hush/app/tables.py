@@ -13,9 +13,9 @@ from hush.report.records import measures, points, repetitions, summary, swept
 from hush.report.result import Result
 from hush.report.words import bits, in_words, meaning, with_spread
 
-COSTS = ("uplink_bits", "seconds")
+COSTS = ("uplink_bits", "epsilon", "seconds")
 # Columns of a comparison for which there is room on a terminal; its page has all of them.
-COMPARED = ("run", "repetitions", "round", "accuracy", "test_loss", "uplink_bits", "bits_to_target")
+COMPARED = ("run", "repetitions", "round", "accuracy", "test_loss", "uplink_bits", "bits_to_target", "epsilon")
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
@@ -37,14 +37,14 @@ def print_summary(result: Result) -> None:
     if records.empty:
         print(f"{title}, before the first evaluation")
         return
-    columns = measures(records)
+    columns, costs = measures(records), [name for name in COSTS if name in records.columns]
     rows = [
         [f"{value:g}" for value in point.settings.values()]
         + [with_spread(name, *summary(point.frame, name)) for name in columns]
-        + [in_words(name, summary(point.frame, name)[0]) for name in COSTS]
+        + [in_words(name, summary(point.frame, name)[0]) for name in costs]
         for point in points(records)
     ]
-    headings = [*swept(records), *map(meaning, (*columns, *COSTS))]
+    headings = [*swept(records), *map(meaning, (*columns, *costs))]
     print_table(headings, rows, f"{title}, repetitions: {repetitions(records)}")
 
 

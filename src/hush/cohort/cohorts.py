@@ -1,4 +1,4 @@
-"""Cohorts: everyone, uniform, Poisson, by weight, and schemes I and II of paper 004.
+"""Cohorts: everyone, uniform, in turn, Poisson, by weight, and schemes I and II of paper 004.
 
 The cohort decides who takes part and with which weight the server asks for each message. With p_i = n_i / n a client's
 share of all examples, the aim is always Σ_i p_i · message_i over the whole population; `weighting="equal"` puts 1/N in
@@ -45,7 +45,7 @@ class Everyone(Cohort):
     def slots(self, clients: int) -> int:
         return clients
 
-    def __call__(self, key: Key, population: Population) -> Draw:
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         everyone = jnp.arange(population.clients)
         return Draw(everyone, _importance(self.weighting, population), everyone >= 0, jnp.float32(1))
 
@@ -63,9 +63,38 @@ class Uniform(Cohort):
     def slots(self, clients: int) -> int:
         return _at_most(self.size, clients, "Uniform")
 
-    def __call__(self, key: Key, population: Population) -> Draw:
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = jnp.arange(self.size)
         ids = shuffled(key, places, population.clients)
+        importance = _importance(self.weighting, population)[ids]
+        share = jnp.sum(importance)
+        return Draw(ids, importance / share, places >= 0, share)
+
+
+class Cyclic(Cohort):
+    """The clients in blocks of `size`, block after block: each takes part once in N / size rounds, and never sooner.
+
+    Noise that is correlated over rounds asks for this: two rounds of one client lie ⌊N / size⌋ or more apart.
+    """
+
+    size: int = eqx.field(static=True)
+    weighting: str = eqx.field(default="equal", static=True)
+
+    def __check_init__(self) -> None:
+        whole("cohort size", self.size)
+        known("weighting", self.weighting, WEIGHTINGS)
+
+    def slots(self, clients: int) -> int:
+        return _at_most(self.size, clients, "Cyclic")
+
+    def separation(self, clients: int) -> int:
+        """The fewest rounds from one part of a client's to its next."""
+        return clients // self.size
+
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
+        places = jnp.arange(self.size)
+        # Block by block of a circle whose length the blocks divide; the clients left over join in later laps.
+        ids = (jnp.asarray(number) % population.clients * self.size + places) % population.clients
         importance = _importance(self.weighting, population)[ids]
         share = jnp.sum(importance)
         return Draw(ids, importance / share, places >= 0, share)
@@ -82,7 +111,7 @@ class SchemeII(Cohort):
     def slots(self, clients: int) -> int:
         return _at_most(self.size, clients, "SchemeII")
 
-    def __call__(self, key: Key, population: Population) -> Draw:
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = jnp.arange(self.size)
         ids = shuffled(key, places, population.clients)
         share = jnp.float32(self.size / population.clients)
@@ -101,7 +130,7 @@ class ByWeight(Cohort):
     def slots(self, clients: int) -> int:
         return self.size
 
-    def __call__(self, key: Key, population: Population) -> Draw:
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         # Inverting the distribution function costs log N a draw; a categorical draw costs N.
         ends = jnp.cumsum(population.shares)
         ids = jnp.searchsorted(ends, random.uniform(key, (self.size,)) * ends[-1], side="right")
@@ -131,7 +160,7 @@ class Poisson(Cohort):
     def slots(self, clients: int) -> int:
         return max(1, min(clients, int(stats.binom.isf(OVERFLOW, clients, self.rate)) + 1))
 
-    def __call__(self, key: Key, population: Population) -> Draw:
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = self.slots(population.clients)
         chosen = random.bernoulli(key, self.rate, (population.clients,))
         ids = jnp.nonzero(chosen, size=places, fill_value=0)[0]

@@ -99,7 +99,8 @@ def init_server(algorithm: Algorithm | InTurn, model: Vector) -> State:
 
 def init_client(phase: Algorithm, model: Vector) -> State:
     """One client's state before its first round: the local rule's, and each stage's for each message."""
-    stages = {name: tuple(stage.init(model) for stage in phase.uplink) for name in phase.local.sends}
+    template = phase.local.template(model)
+    stages = {name: tuple(stage.init(vector) for stage in phase.uplink) for name, vector in template.items()}
     return {"local": phase.local.init(model), "uplink": stages}
 
 
@@ -109,10 +110,20 @@ def broadcast(phase: Algorithm, state: State) -> dict[str, Any]:
 
 
 def client_step(
-    phase: Algorithm, key: Key, told: Mapping[str, Any], state: State, data: ClientData
+    phase: Algorithm,
+    key: Key,
+    told: Mapping[str, Any],
+    state: State,
+    data: ClientData,
+    towards: Vector | None = None,
 ) -> tuple[Message, State, Info]:
-    """One client's part of a round: what it sends, what it remembers, and info with the exact `bits` it cost."""
+    """One client's part of a round: what it sends, what it remembers, and info with the exact `bits` it cost.
+
+    With a vector to look `towards`, info has the update's length before the uplink and its cosine to that vector.
+    """
     message, info = phase.local(at(key, "local"), told, state["local"], data)
+    if towards is not None:
+        info |= _watched(message["update"], towards)
     sent: Message = {}
     remembered = {}
     bits = jnp.uint32(0)
@@ -131,6 +142,13 @@ def client_step(
     return sent, state, info | {"bits": bits}
 
 
-def server_step(phase: Algorithm, state: State, received: Message, share: jax.Array) -> State:
+def _watched(update: Vector, towards: Vector) -> Info:
+    """Paper 002, section 2.2: the magnitude of a client's update and its angle to the last global one."""
+    length, other = jnp.linalg.norm(update), jnp.linalg.norm(towards)
+    cosine = update @ towards / jnp.maximum(length * other, jnp.finfo(jnp.float32).tiny)
+    return {"local_norm": length, "cosine": cosine}
+
+
+def server_step(phase: Algorithm, key: Key, state: State, received: Message, share: jax.Array) -> State:
     """The server's part of a phase: the same names, moved by what was received."""
-    return state | phase.server(state, received, share)
+    return state | phase.server(key, state, received, share)

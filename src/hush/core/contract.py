@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hush.core.clipping import clipped_weights, squared_norms, weighted_sum
 from hush.core.keys import Key
 
 Vector = jax.Array  # [d], a model or a message, flat
@@ -75,6 +76,11 @@ class ClientData(eqx.Module):
     def example_gradients(self, params: Params, rows: jax.Array) -> Params:
         """∇ℓ(params; example rows_r), stacked over r."""
 
+    def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
+        """Σ_r weights_r · g_r · min(1, bound/‖g_r‖), g_r = ∇ℓ(params; example rows_r); not a number counts as zero."""
+        gradients = self.example_gradients(params, rows)
+        return weighted_sum(clipped_weights(squared_norms(gradients), weights, bound), gradients)
+
 
 class Problem(eqx.Module):
     """Data, model and loss: what is to be learned, by whom."""
@@ -118,8 +124,8 @@ class Cohort(eqx.Module):
         """How many places a round has; refuses a population it cannot draw from."""
 
     @abstractmethod
-    def __call__(self, key: Key, population: Population) -> Draw:
-        """Draw one round's clients."""
+    def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
+        """Draw the clients of one round, which is the `number`-th from 0."""
 
 
 class LocalRule(eqx.Module):
@@ -141,6 +147,10 @@ class LocalRule(eqx.Module):
     def init(self, model: Vector) -> State:
         """What a client remembers between rounds, before its first."""
         return {}
+
+    def template(self, model: Vector) -> Message:
+        """A message by its shapes: every vector as long as the model, unless the rule says otherwise."""
+        return dict.fromkeys(self.sends, model)
 
     @abstractmethod
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
@@ -196,5 +206,5 @@ class ServerRule(eqx.Module):
         """The server's state before the first round; `model` is in it."""
 
     @abstractmethod
-    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         """The state after the round. `state["round"]` counts the rounds before this one."""

@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, broadcast, client_step, init_client, init_server, server_step
-from hush.core.contract import Info, Problem, State, Vector
+from hush.core.contract import Draw, Info, Problem, State, Vector
 from hush.core.keys import Key, at
 from hush.core.mesh import CLIENTS, LANES
 
@@ -36,6 +36,8 @@ class Carry(NamedTuple):
 
     server: State
     clients: tuple[State, ...]  # one for each phase, each leaf [N, …]
+    moved: Vector | tuple[()] = ()  # how the last round moved the model, where clients are watched
+    taken: tuple[jax.Array, ...] = ()  # [N] for each phase, where clients have an allowance: rounds they took part in
 
 
 class Log(NamedTuple):
@@ -45,6 +47,7 @@ class Log(NamedTuple):
     active: jax.Array  # [K]
     bits: jax.Array  # [K], what each client sent
     info: Info  # means over the active clients
+    seen: Info  # [K], the same for each client, where clients are watched
 
 
 class Fixed(NamedTuple):
@@ -54,6 +57,8 @@ class Fixed(NamedTuple):
     problem: Problem
     keys: Key  # [lanes]
     layout: Layout
+    watch: bool = False  # whether to keep what each client did, and not only means
+    allowance: jax.Array | tuple[()] = ()  # [lanes, N], after how many rounds a client declines to take part
 
 
 def unravelled(problem: Problem, vector: Vector) -> Any:
@@ -62,7 +67,7 @@ def unravelled(problem: Problem, vector: Vector) -> Any:
     return ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), template))[1](vector)
 
 
-def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key) -> Carry:
+def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool, limited: bool) -> Carry:
     """The state before the first round of one lane."""
     model = ravel_pytree(problem.init(at(key, "init")))[0]
     everyone = problem.population.clients
@@ -70,7 +75,8 @@ def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key) -> Carry:
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (everyone, *leaf.shape)), init_client(phase, model))
         for phase in algorithm.phases
     )
-    return Carry(init_server(algorithm, model), clients)
+    nobody = tuple(jnp.zeros(everyone, jnp.int32) for _ in algorithm.phases) if limited else ()
+    return Carry(init_server(algorithm, model), clients, jnp.zeros_like(model) if watch else (), nobody)
 
 
 def _deal(slots: int, layout: Layout) -> tuple[int, int, int]:
@@ -81,11 +87,28 @@ def _deal(slots: int, layout: Layout) -> tuple[int, int, int]:
     return devices, -(-each // turns), turns
 
 
+def _willing(draw: Draw, left: jax.Array) -> Draw:
+    """Who has rounds left, of those drawn; the others decline, and what they would have weighed goes to the rest."""
+    active = draw.active & (left[draw.ids] > 0)
+    order = jnp.argsort(~active, stable=True)
+    weights = jnp.where(active, draw.weights, 0)
+    weights *= jnp.sum(draw.weights * draw.active) / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
+    return Draw(draw.ids[order], weights[order], active[order], draw.share)
+
+
 def _one_phase(
-    phase: Algorithm, problem: Problem, key: Key, server: State, clients: State, layout: Layout
+    phase: Algorithm,
+    problem: Problem,
+    key: Key,
+    server: State,
+    clients: State,
+    layout: Layout,
+    towards: Vector | None,
+    left: jax.Array | None,
 ) -> tuple[State, State, Log]:
     """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with everybody's."""
-    draw = phase.cohort(at(key, "cohort"), problem.population)
+    draw = phase.cohort(at(key, "cohort"), problem.population, server["round"])
+    draw = draw if left is None else _willing(draw, left)
     mixing = phase.channel(at(key, "channel"), draw.weights * draw.active)
     slots = draw.ids.shape[0]
     devices, width, turns = _deal(slots, layout)
@@ -100,7 +123,7 @@ def _one_phase(
 
     def one(client: jax.Array) -> Any:
         state = jax.tree.map(lambda leaf: leaf[client], clients)
-        return client_step(phase, at(key, "client", client), told, state, problem.client(client))
+        return client_step(phase, at(key, "client", client), told, state, problem.client(client), towards)
 
     def several(who: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
         if width == 1:
@@ -110,8 +133,8 @@ def _one_phase(
         bits = jnp.where(active, info.pop("bits"), 0)
         # An inactive place computes something all the same: it must not count, even when that is not a number.
         sent = jax.tree.map(lambda part: coefficients @ jnp.where(active[:, None], part, 0), sent)
-        info = jax.tree.map(lambda part: jnp.sum(jnp.where(active, part, 0).astype(jnp.float32)), info)
-        return (sent, info), (state, bits)
+        info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
+        return (sent, jax.tree.map(jnp.sum, info)), (state, bits, info if towards is not None else {})
 
     nothing = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
@@ -119,14 +142,14 @@ def _one_phase(
     )
 
     def chunk(total: Any, turn: Any) -> Any:
-        if padding or phase.cohort.padded:
+        if padding or phase.cohort.padded or left is not None:
             part, kept = lax.cond(jnp.any(turn[1]), several, lambda *_: nothing, *turn)
         else:
             part, kept = several(*turn)
         return jax.tree.map(jnp.add, total, part), kept
 
     dealt = mine(draw.ids), mine(draw.active), mine(mixing.coefficients)
-    total, (states, bits) = lax.scan(chunk, nothing[0], dealt)
+    total, (states, bits, seen) = lax.scan(chunk, nothing[0], dealt)
     received, info = lax.psum(total, CLIENTS)
     if not isinstance(mixing.noise, float) or mixing.noise > 0:
         received = {
@@ -136,20 +159,32 @@ def _one_phase(
     where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
     clients = jax.tree.map(lambda all_, new: all_.at[where].set(everybodys(new), mode="drop"), clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info)
-    log = Log(draw.ids, draw.active, everybodys(bits), info)
-    return server_step(phase, server, received, draw.share), clients, log
+    log = Log(draw.ids, draw.active, everybodys(bits), info, jax.tree.map(everybodys, seen))
+    return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
 
 
 def one_round(
-    algorithm: Algorithm | InTurn, problem: Problem, lane: Key, number: jax.Array, carry: Carry, layout: Layout
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    lane: Key,
+    number: jax.Array,
+    carry: Carry,
+    layout: Layout,
+    allowance: jax.Array | tuple[()],
 ) -> tuple[Carry, tuple[Log, ...]]:
     """All phases of round `number` of one lane."""
-    server, clients, logs = carry.server, list(carry.clients), []
+    server, clients, taken, logs = carry.server, list(carry.clients), list(carry.taken), []
+    towards = None if isinstance(carry.moved, tuple) else carry.moved
     for index, phase in enumerate(algorithm.phases):
         key = at(lane, "round", number, "phase", index)
-        server, clients[index], log = _one_phase(phase, problem, key, server, clients[index], layout)
+        left = jnp.asarray(allowance) - taken[index] if taken else None
+        server, clients[index], log = _one_phase(phase, problem, key, server, clients[index], layout, towards, left)
+        if taken:
+            taken[index] = taken[index].at[log.ids].add(log.active)
         logs.append(log)
-    return Carry(server | {"round": server["round"] + 1}, tuple(clients)), tuple(logs)
+    moved = () if towards is None else server["model"] - carry.server["model"]
+    server = server | {"round": server["round"] + 1}
+    return Carry(server, tuple(clients), moved, tuple(taken)), tuple(logs)
 
 
 def over_lanes(function: Callable[..., Any], lanes_at_once: int) -> Callable[..., Any]:
@@ -179,7 +214,7 @@ def on_mesh(function: Callable[..., Any], layout: Layout, fixed: Any, lanes: Any
 @eqx.filter_jit(donate="all-except-first")
 def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tuple[Carry, tuple[Log, ...]]:
     """Run every lane from a first round up to a last. How many is no part of the program, so that it compiles once."""
-    (algorithm, problem, keys, layout), bounds = kept
+    (algorithm, problem, keys, layout, _, allowance), bounds = kept
     settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
     data, problem_static = eqx.partition(problem, eqx.is_array)
 
@@ -187,11 +222,11 @@ def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tu
         whole_problem = eqx.combine(data, problem_static)
         first, stop = bounds
 
-        def one_lane(settings: Any, key: Key, carry: Carry) -> Any:
+        def one_lane(settings: Any, key: Key, allowance: Any, carry: Carry) -> Any:
             whole_algorithm = eqx.combine(settings, algorithm_static)
 
             def step(number: jax.Array, carry: Carry) -> Any:
-                return one_round(whole_algorithm, whole_problem, key, number, carry, layout)
+                return one_round(whole_algorithm, whole_problem, key, number, carry, layout, allowance)
 
             def body(number: jax.Array, state: Any) -> Any:
                 carry, log = step(number, state[0])
@@ -203,15 +238,19 @@ def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tu
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    return on_mesh(rounds, layout, data, (settings, keys, carry), bounds)
+    return on_mesh(rounds, layout, data, (settings, keys, allowance, carry), bounds)
 
 
 @eqx.filter_jit
 def begin(fixed: Fixed) -> Carry:
     """The state of every lane before its first round."""
-    algorithm, problem, keys, _ = fixed
-    settings, static = eqx.partition(algorithm, eqx.is_array)
-    return jax.vmap(lambda settings, key: start(eqx.combine(settings, static), problem, key))(settings, keys)
+    settings, static = eqx.partition(fixed.algorithm, eqx.is_array)
+    limited = not isinstance(fixed.allowance, tuple)
+
+    def one_lane(settings: Any, key: Key) -> Carry:
+        return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited)
+
+    return jax.vmap(one_lane)(settings, fixed.keys)
 
 
 @eqx.filter_jit

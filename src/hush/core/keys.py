@@ -4,9 +4,12 @@ Every draw comes from `(seed, repetition, round, client, purpose[, step])`, fold
 who else was sampled, on how the cohort was cut in pieces, on the number of devices, or on resuming.
 """
 
+import os
 import zlib
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import random
 
 Key = jax.Array
@@ -15,6 +18,14 @@ Key = jax.Array
 def root(seed: int) -> Key:
     """The key that all draws of a run descend from."""
     return random.key(seed)
+
+
+def system() -> Key:
+    """A key from the operating system's generator, for a device in the field: nobody can draw its noise again.
+
+    Every draw of the client, its batches and its privacy noise, then descends from 64 bits that only it has seen.
+    """
+    return random.wrap_key_data(jnp.asarray(np.frombuffer(os.urandom(8), np.uint32)))
 
 
 def at(key: Key, *path: str | int | jax.Array) -> Key:

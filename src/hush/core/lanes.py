@@ -81,3 +81,8 @@ def with_lanes(algorithm: Any, lanes: Sequence[Lane]) -> Any:
 def keys(seed: int, lanes: Sequence[Lane]) -> Key:
     """A key [lanes]. Points of a sweep share their repetition's draws, so that they differ by the setting alone."""
     return jnp.stack([at(root(seed), "repetition", lane.repetition) for lane in lanes])
+
+
+def at_point(algorithm: Any, settings: Mapping[str, float]) -> Any:
+    """The algorithm with the settings of one point of a sweep."""
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: settings.get(_dotted(path), leaf), algorithm)

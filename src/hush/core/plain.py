@@ -27,5 +27,5 @@ class Add(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model}
 
-    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         return {"model": state["model"] + rate(self.lr, state["round"]) * received["update"]}

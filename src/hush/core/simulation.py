@@ -16,13 +16,14 @@ from hush.core.layout import choose
 
 # Logs of so many rounds are held on the device before they are fetched.
 ROUNDS_AT_ONCE = 64
-KEPT = ("client_uplink_bits", "client_downlink_bits", "iterations")
+KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "iterations")
 
 
 class Ledger:
     """What was said, exactly, in whole bits, by and to each client; and means of what is worth looking at."""
 
-    def __init__(self, lanes: int, clients: int) -> None:
+    def __init__(self, phases: int, lanes: int, clients: int) -> None:
+        self.client_rounds = np.zeros((phases, lanes, clients), np.int64)  # how often each took part
         self.client_uplink_bits = np.zeros((lanes, clients), np.int64)
         self.client_downlink_bits = np.zeros((lanes, clients), np.int64)
         self.iterations = np.zeros(lanes)
@@ -31,11 +32,12 @@ class Ledger:
 
     def add(self, logs: tuple[engine.Log, ...], rounds: int, downlink: Sequence[int]) -> None:
         """Count the first `rounds` rounds of these logs, one a phase; `downlink` is the bits each client is told."""
-        for log, told in zip(logs, downlink, strict=True):
+        for phase, (log, told) in enumerate(zip(logs, downlink, strict=True)):
             active = np.asarray(log.active)[:, :rounds]
             who = (np.nonzero(active)[0], np.asarray(log.ids)[:, :rounds][active])
             np.add.at(self.client_uplink_bits, who, np.asarray(log.bits)[:, :rounds][active].astype(np.int64))
             np.add.at(self.client_downlink_bits, who, told)
+            np.add.at(self.client_rounds[phase], who, 1)
             info = {name: np.asarray(value)[:, :rounds].sum(1) for name, value in log.info.items()}
             self.iterations += info.pop("steps")
             info["participants"] = active.sum((1, 2)).astype(float)
@@ -77,6 +79,22 @@ class Ledger:
         self._sums = {name[5:]: value.copy() for name, value in state.items() if name.startswith("mean/")}
 
 
+Seen = dict[str, np.ndarray[Any, Any]]  # lane, round, client and what was seen of it: columns of one length
+
+
+def _each_client(log: engine.Log, first: int, rounds: int) -> Seen:
+    """What was seen of each client in the first `rounds` rounds of a log; the rounds are numbered from 1."""
+    active = np.asarray(log.active)[:, :rounds]
+    lane, number, _ = np.nonzero(active)
+    columns = {name: np.asarray(values)[:, :rounds][active] for name, values in log.seen.items()}
+    who = np.asarray(log.ids)[:, :rounds][active]
+    return {"lane": lane, "round": first + number + 1, "client": who} | columns
+
+
+def _joined(parts: Sequence[Seen]) -> Seen:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
 class Simulation:
     """All lanes of one run, from before the first round on."""
 
@@ -90,6 +108,8 @@ class Simulation:
         sweep: Mapping[str, Sequence[float]] | None = None,
         clients_at_once: int | None = None,
         devices: int | None = None,
+        watch: bool = False,
+        allowance: np.ndarray[Any, Any] | None = None,
     ) -> None:
         whole("seed", seed, 0)
         check(algorithm)
@@ -99,16 +119,19 @@ class Simulation:
             phase.local.check(population)
         self.lanes = lay_out(repetitions, sweep)
         self.round = 0
+        self.stopped_by = ""  # what the last round that was not paid for ran out of
         self.problem = problem
         laid_out = choose(algorithm, problem, max(slots), len(self.lanes), clients_at_once, devices, ROUNDS_AT_ONCE)
         spread = mesh.place(with_lanes(algorithm, self.lanes), laid_out.mesh, mesh.LANES)
         placed = mesh.place(problem, laid_out.mesh)
         lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)
-        self._fixed = engine.Fixed(spread, placed, lane_keys, laid_out)
+        limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
+        self._fixed = engine.Fixed(spread, placed, lane_keys, laid_out, watch, limits)
         self._carry: engine.Carry = mesh.place(engine.begin(self._fixed), laid_out.mesh, mesh.LANES)
-        self.ledger = Ledger(len(self.lanes), population.clients)
-        dimension = self._carry.server["model"].shape[1]
-        self._downlink = [BITS_PER_NUMBER * dimension * len(phase.local.needs) for phase in algorithm.phases]
+        self.ledger = Ledger(len(algorithm.phases), len(self.lanes), population.clients)
+        self._seen: list[Seen] = []
+        told = [[self._carry.server[name].shape[1] for name in phase.local.needs] for phase in algorithm.phases]
+        self._downlink = [BITS_PER_NUMBER * sum(numbers) for numbers in told]
 
     @property
     def layout(self) -> engine.Layout:
@@ -120,26 +143,48 @@ class Simulation:
         """d, the number of parameters."""
         return int(self._carry.server["model"].shape[1])
 
-    def advance(self, rounds: int, bit_budget: float | None = None) -> int:
+    def advance(
+        self, rounds: int, bit_budget: float | None = None, allowance: np.ndarray[Any, Any] | None = None
+    ) -> int:
         """Run so many rounds, at most `layout.rounds_at_once`; none at all compiles the program.
 
-        With a budget, only as many as every lane can pay for: the number of rounds done is returned. What a round
-        costs may be known only once it is done, and is then taken back.
+        With a budget of bits, or an allowance of rounds for each client [lanes, N], only as many as every lane and
+        client can pay for: the number of rounds done is returned, and `stopped_by` says which of the two it was. What
+        a round costs may be known only once it is done, and is then taken back.
         """
         if not 0 <= rounds <= self.layout.rounds_at_once:
             raise ValueError(f"rounds must be from 0 to {self.layout.rounds_at_once}, found {rounds}")
-        before = self._carry if bit_budget is None else jax.tree.map(jnp.copy, self._carry)
+        free = bit_budget is None and allowance is None
+        before = self._carry if free else jax.tree.map(jnp.copy, self._carry)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
         self._carry, logs = engine.advance((self._fixed, bounds), self._carry)
         logs = jax.device_get(logs)
-        if bit_budget is not None and (paid := self._affordable(logs, rounds, bit_budget)) < rounds:
-            self._carry = before
-            return self.advance(paid)
+        paid = {
+            "bit_budget": rounds if bit_budget is None else self._within_bits(logs, rounds, bit_budget),
+            "allowance": rounds if allowance is None else self._within_allowance(logs, rounds, allowance),
+        }
+        if min(paid.values()) < rounds:
+            self._carry, self.stopped_by = before, min(paid, key=lambda name: paid[name])
+            return self.advance(min(paid.values()))
         self.ledger.add(logs, rounds, self._downlink)
+        if self._fixed.watch and rounds:  # the last phase is the one that moves the model
+            self._seen.append(_each_client(logs[-1], self.round, rounds))
         self.round += rounds
         return rounds
 
-    def _affordable(self, logs: tuple[engine.Log, ...], rounds: int, bit_budget: float) -> int:
+    def _within_allowance(self, logs: tuple[engine.Log, ...], rounds: int, allowance: np.ndarray[Any, Any]) -> int:
+        """How many of these rounds every client of every lane can take part in."""
+        for done in range(rounds):
+            ahead = self.ledger.client_rounds.copy()
+            for phase, log in enumerate(logs):
+                active = np.asarray(log.active)[:, : done + 1]
+                who = (np.nonzero(active)[0], np.asarray(log.ids)[:, : done + 1][active])
+                np.add.at(ahead[phase], who, 1)
+            if (ahead > allowance).any():
+                return done
+        return rounds
+
+    def _within_bits(self, logs: tuple[engine.Log, ...], rounds: int, bit_budget: float) -> int:
         """How many of these rounds every lane can pay for."""
         each = np.sum([np.asarray(log.bits)[:, :rounds].astype(np.int64).sum(2) for log in logs], axis=0)
         spent = self.ledger.uplink_bits[:, None] + np.cumsum(each, axis=1)
@@ -156,6 +201,12 @@ class Simulation:
         return np.asarray(self._carry.server["model"])
 
     @property
+    def seen(self) -> Seen:
+        """What was seen of each client in each round, where clients are watched."""
+        self._seen = [_joined(self._seen)] if self._seen else []
+        return self._seen[0] if self._seen else {}
+
+    @property
     def server(self) -> Any:
         """The server's state, every leaf [lanes, …]."""
         return self._carry.server
@@ -170,7 +221,8 @@ class Simulation:
         leaves = jax.tree_util.tree_flatten_with_path(self._carry)[0]
         carried = {f"carry{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
         ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
-        return carried | ledger | {"round": np.array(self.round)}
+        seen = {f"seen/{name}": values for name, values in self.seen.items()}
+        return carried | ledger | seen | {"round": np.array(self.round)}
 
     def restore(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Go on from a state of the same algorithm, problem and lanes."""
@@ -187,3 +239,5 @@ class Simulation:
         self._carry = mesh.place(jax.tree.unflatten(structure, found), self.layout.mesh, mesh.LANES)
         self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
         self.round = int(state["round"])
+        seen = {name[5:]: value for name, value in state.items() if name.startswith("seen/")}
+        self._seen = [seen] if seen else []

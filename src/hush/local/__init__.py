@@ -1,7 +1,9 @@
 """What a client computes: (key, broadcast, state, data) -> message, info; then commit(sent) -> state."""
 
 from hush.core.contract import LocalRule
-from hush.local.batches import BATCHES, Batches, Full, Replacement, Shuffled, Subset, batches
+from hush.local.adaptive import ClippedToBroadcast
+from hush.local.batches import BATCHES, Batches, Fresh, Full, Replacement, Shuffled, Subset, batches
+from hush.local.clipped import ClippedPerExample
 from hush.local.directions import (
     DIRECTIONS,
     ControlVariate,
@@ -11,11 +13,18 @@ from hush.local.directions import (
     WeightDecay,
     full_gradient,
 )
+from hush.local.perturbed import Perturbed, output_sensitivity
 from hush.local.scaffold import Scaffold
 from hush.local.sgd import Gradient, LocalSGD, MeanGradient, Oracle
 
-LOCAL_RULES: dict[str, type[LocalRule]] = {"gradient": Gradient, "sgd": LocalSGD, "scaffold": Scaffold}
-ORACLES: dict[str, type[Oracle]] = {"mean": MeanGradient}
+LOCAL_RULES: dict[str, type[LocalRule]] = {
+    "gradient": Gradient,
+    "sgd": LocalSGD,
+    "scaffold": Scaffold,
+    "perturbed": Perturbed,
+    "clipped_to_broadcast": ClippedToBroadcast,
+}
+ORACLES: dict[str, type[Oracle]] = {"mean": MeanGradient, "clipped_per_example": ClippedPerExample}
 
 __all__ = [
     "BATCHES",
@@ -23,14 +32,18 @@ __all__ = [
     "LOCAL_RULES",
     "ORACLES",
     "Batches",
+    "ClippedPerExample",
+    "ClippedToBroadcast",
     "ControlVariate",
     "Direction",
+    "Fresh",
     "Full",
     "Gradient",
     "GradientCorrection",
     "LocalSGD",
     "MeanGradient",
     "Oracle",
+    "Perturbed",
     "Proximal",
     "Replacement",
     "Scaffold",
@@ -39,4 +52,5 @@ __all__ = [
     "WeightDecay",
     "batches",
     "full_gradient",
+    "output_sensitivity",
 ]

@@ -33,6 +33,10 @@ class Batches(eqx.Module):
     def check(self, steps: int, population: Population) -> None:
         """Refuse what these batches cannot serve."""
 
+    def largest_weight(self, size: int | jax.Array) -> float | jax.Array:
+        """The most that one of a client's examples can weigh in one step; 1 where nothing less is sure."""
+        return 1.0
+
 
 def _masked(rows: jax.Array, valid: jax.Array) -> Plan:
     return rows, valid / jnp.sum(valid, axis=-1, keepdims=True, dtype=jnp.float32)
@@ -53,6 +57,9 @@ class Full(Batches):
     def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
         rows, weights = everything(data)
         return jnp.broadcast_to(rows, (steps, *rows.shape)), jnp.broadcast_to(weights, (steps, *rows.shape))
+
+    def largest_weight(self, size: int | jax.Array) -> float | jax.Array:
+        return 1 / size
 
 
 class Shuffled(Batches):
@@ -103,6 +110,41 @@ class Subset(Batches):
         rows = shuffled(key, jnp.arange(steps * self.size).reshape(steps, self.size), data.size)
         return _masked(rows, jnp.ones_like(rows))
 
+    def largest_weight(self, size: int | jax.Array) -> float | jax.Array:
+        return 1 / self.size
+
+
+class Fresh(Batches):
+    """A subset without replacement, drawn anew for every step: each looks at exactly size / n_i of the examples.
+
+    It is what noise at every step is accounted with: steps that draw on their own hide an example better than passes.
+    """
+
+    size: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        whole("batch", self.size)
+
+    def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
+        return -(-size // self.size)
+
+    def check(self, steps: int, population: Population) -> None:
+        if self.size > population.smallest:
+            raise ValueError(
+                f"a batch of {self.size} different examples is more than the smallest client's {population.smallest}; "
+                "use a smaller batch"
+            )
+
+    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+        def batch(step: jax.Array) -> jax.Array:
+            return shuffled(at(key, step), jnp.arange(self.size), data.size)
+
+        rows = jax.vmap(batch)(jnp.arange(steps))
+        return _masked(rows, jnp.ones_like(rows))
+
+    def largest_weight(self, size: int | jax.Array) -> float | jax.Array:
+        return 1 / self.size
+
 
 class Replacement(Batches):
     """Each example of each batch drawn on its own, an example may come twice."""
@@ -127,6 +169,7 @@ BATCHES: dict[str, type[Batches]] = {
     "full": Full,
     "shuffled": Shuffled,
     "subset": Subset,
+    "fresh": Fresh,
     "replacement": Replacement,
 }
 

@@ -1,4 +1,4 @@
-"""Differential privacy meets federated learning under communication constraints: papers 000 and 003, not private.
+"""Differential privacy meets federated learning under communication constraints: papers 000 and 003.
 
 Each function is one experiment of the paper, or one that its text asks for. Settings that the paper does not give are
 named in the section they belong to.
@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hush.papers.fedpaq_bits import compressors, curves_against_bits, measured_bits, theory
-from hush.papers.fedpaq_lab import AUTHORS, Lab, Setting
+from hush.papers.fedpaq_lab import AUTHORS, FedPAQLab, Setting
+from hush.papers.fedpaq_private import composed_budget, figure_4, figure_4_clip, figures_2_and_3
 from hush.papers.writing import Claim, Paper, Picture, Section, judged, only_when
 from hush.report.plots import Line, chart
 from hush.report.records import final
@@ -34,7 +35,7 @@ PUBLISHED_RANGE = (85.15, 86.35)  # accuracy over the equal-bits sweep
 ACCURACY, LOSS = 1.0, 0.03  # how near a row is asked to come
 
 
-def authors_table(lab: Lab) -> Section:
+def authors_table(lab: FedPAQLab) -> Section:
     """The authors' table: same settings, with the step size as they state it and as it seems to have been."""
     chosen = lab.some(tuple(PUBLISHED), ((10, 10, 10, 100),))
     stated = pd.DataFrame([_row(lab, row, lab.quick) for row in chosen])
@@ -52,7 +53,7 @@ def authors_table(lab: Lab) -> Section:
     return Section("The authors' table", text, tables, claims=claims)
 
 
-def _row(lab: Lab, row: tuple[int, int, int | None, int], late: bool) -> dict[str, object]:
+def _row(lab: FedPAQLab, row: tuple[int, int, int | None, int], late: bool) -> dict[str, object]:
     """Our numbers beside the published ones."""
     (steps, clients, levels, rounds), (loss, accuracy) = row, PUBLISHED[row]
     setting = replace(AUTHORS, steps=steps, clients=clients, levels=levels, rounds=rounds, late=late)
@@ -93,7 +94,7 @@ def _farthest(rows: pd.DataFrame) -> float:
     return float((rows["loss difference"].abs() / deviations).max())
 
 
-def equal_bits(lab: Lab) -> Section:
+def equal_bits(lab: FedPAQLab) -> Section:
     """E = M from 20 to 100 at the same number of bits."""
     rows = []
     for both in lab.some(EQUAL_BITS, (10,)):
@@ -123,7 +124,7 @@ def equal_bits(lab: Lab) -> Section:
     return Section("Equal bits: E = M", text, [("", table)], claims=[claim])
 
 
-def figure_2(lab: Lab) -> Section:
+def figure_2(lab: FedPAQLab) -> Section:
     """The impact of E: over rounds, over iterations, after 20 rounds, after 2000 iterations."""
     steps = lab.some((1, 2, 5, 10, 20, 50), (1, 10))
     settings = {
@@ -176,7 +177,7 @@ def _loss_at(records: pd.DataFrame, column: str, place: float) -> float:
     return round(float(before[before[column] == before[column].max()]["train_loss"].mean()), 4)
 
 
-def figure_3(lab: Lab) -> Section:
+def figure_3(lab: FedPAQLab) -> Section:
     """The impact of s and of M."""
     by_level = {s: lab.records(Setting(levels=s)) for s in lab.some((1, 2, 5, 10, None), (10, None))}
     by_clients = {M: lab.records(Setting(clients=M)) for M in lab.some((1, 5, 10, 50, 100), (10,))}
@@ -228,8 +229,9 @@ def _rises(records: pd.DataFrame) -> tuple[float, float]:
 
 FEDPAQ = Paper(
     "FedPAQ under communication constraints",
-    "What papers 000 and 003 (Differential privacy meets federated learning under communication constraints) show "
-    "without privacy, run again with hush. The bound that ranks these settings is in `hush.theory.fedpaq`.",
+    "What papers 000 and 003 (Differential privacy meets federated learning under communication constraints) show, "
+    "run again with hush: first without privacy, then with. The bound that ranks these settings is in "
+    "`hush.theory.fedpaq`.",
     {
         "table": authors_table,
         "equal-bits": equal_bits,
@@ -239,6 +241,11 @@ FEDPAQ = Paper(
         "bits": measured_bits,
         "curves": curves_against_bits,
         "theory": theory,
+        "private": figures_2_and_3,
+        "4": figure_4,
+        "4b": figure_4_clip,
+        "composed": composed_budget,
     },
-    not_quick=("compressors", "theory"),
+    lab=FedPAQLab,
+    not_quick=("compressors", "theory", "4b"),
 )

@@ -10,7 +10,7 @@ from hush.algorithms import fedavg
 from hush.core.algorithm import broadcast, client_step, init_client, init_server
 from hush.core.contract import Problem, Vector
 from hush.core.keys import at, root
-from hush.papers.fedpaq_lab import Lab, Setting
+from hush.papers.fedpaq_lab import FedPAQLab, Setting
 from hush.papers.writing import Picture, Section, only_when
 from hush.report.canvas import PALETTE, drawing, dress
 from hush.report.plots import Line, draw
@@ -44,7 +44,7 @@ MEASURED: dict[str, Compressor] = {
 }
 
 
-def compressors(lab: Lab) -> Section:
+def compressors(lab: FedPAQLab) -> Section:
     """What each compressor makes of a real update: bits, and the error they leave."""
     update, draws = _update(lab.problem), 20
     share = max(1, update.size // 100)
@@ -85,7 +85,7 @@ def _keys(count: int) -> jax.Array:
     return jax.vmap(lambda draw: at(root(2), "draw", draw))(jax.numpy.arange(count))
 
 
-def measured_bits(lab: Lab) -> Section:
+def measured_bits(lab: FedPAQLab) -> Section:
     """Accuracy within one bit budget, with the bits that codes really take: where is the best s?"""
     tables = {budget: _within(lab, budget) for budget in BUDGETS}
     found = [_best(table) for table in tables.values()]
@@ -102,7 +102,7 @@ def measured_bits(lab: Lab) -> Section:
     return Section("Accuracy against measured bits", about, shown, [_levels_picture(tables)], [claim])
 
 
-def _within(lab: Lab, budget: float) -> pd.DataFrame:
+def _within(lab: FedPAQLab, budget: float) -> pd.DataFrame:
     rows = []
     for s in lab.some((*LEVELS, None), (10,)):
         row: dict[str, object] = {"s": "–" if s is None else s}
@@ -141,7 +141,7 @@ def _levels_picture(tables: dict[float, pd.DataFrame]) -> Picture:
     return Picture("measured-bits", "Accuracy within a bit budget, by the levels and the code.", figure)
 
 
-def curves_against_bits(lab: Lab) -> Section:
+def curves_against_bits(lab: FedPAQLab) -> Section:
     """The whole curves, against the bits that were sent."""
     settings = [Setting(levels=s, code=code) for code in ("elias", "dense") for s in (1, 10)] + [Setting(levels=None)]
     chosen = settings[-2:] if lab.quick else settings
@@ -153,7 +153,7 @@ def curves_against_bits(lab: Lab) -> Section:
     return Section("Curves against bits", "The settings of Figure 3, counted on the wire.", pictures=[picture])
 
 
-def theory(lab: Lab) -> Section:
+def theory(lab: FedPAQLab) -> Section:
     """The terms of Theorem 1 with the problem's own constants: which error does E, M, s or γ feed?"""
     constants = estimate(lab.problem, batch=12, weight_decay=1e-3)
     base = with_levels(Bounded(100, 10, 10, 20 if lab.quick else 100, batch=12, examples=600), 10, constants.dimension)

@@ -6,6 +6,7 @@ A claim is a sentence of the paper with a verdict that was computed, never typed
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -58,6 +59,14 @@ class Section:
     claims: Sequence[Claim] = field(default_factory=tuple)
 
 
+class Lab(Protocol):
+    """Where the runs of a paper are made, each once however often it is asked for."""
+
+    @property
+    def words(self) -> str:
+        """What the numbers were made with."""
+
+
 @dataclass(frozen=True)
 class Paper:
     """A paper by its experiments, numbered as `hush paper NAME --figure N` asks for them."""
@@ -65,6 +74,7 @@ class Paper:
     title: str
     about: str
     experiments: dict[str, Callable[..., Section]]
+    lab: Callable[..., Lab]  # (quick, say) -> where its runs are made
     not_quick: tuple[str, ...] = ()  # left out of a quick look at the whole
 
 

@@ -4,6 +4,7 @@ settings.toml   as resolved          records.csv       a row for each lane and e
 versions.json   of what computed it  records.parquet   the same, at the end
 status.json     how it stands        model.npz         the models [lanes, d]
 checkpoint.npz  to go on from        clients.parquet   what each client has sent and been told
+updates.parquet the length and angle of every client's update, if the run was watched
                                      report.html, *.png
 """
 
@@ -120,8 +121,12 @@ class RunFolder:
         atomically(self.path / "records.parquet", lambda file: records.to_parquet(file, index=False))
 
     def clients(self, table: pd.DataFrame) -> None:
-        """What each client has sent and been told."""
+        """What each client has sent, been told and spent."""
         atomically(self.path / "clients.parquet", lambda file: table.to_parquet(file, index=False))
+
+    def updates(self, table: pd.DataFrame) -> None:
+        """What was seen of each client's update."""
+        atomically(self.path / "updates.parquet", lambda file: table.to_parquet(file, index=False))
 
     def _text(self, name: str, text: str) -> None:
         atomically(self.path / name, lambda file: file.write(text.encode()))

@@ -11,6 +11,7 @@ from hush.report import markup, words
 from hush.report.canvas import settled, write_png
 from hush.report.holdings import Counts, picture
 from hush.report.plots import chart, lines
+from hush.report.privacy_page import privacy_section, updates_section
 from hush.report.records import (
     TOTALS,
     Point,
@@ -27,8 +28,8 @@ from hush.report.records import (
     swept,
 )
 
-AGAINST = ("uplink_bits", "round", "seconds", "channel_seconds")
-FILES_AGAINST = ("round", "uplink_bits")
+AGAINST = ("uplink_bits", "round", "epsilon", "seconds", "channel_seconds")
+FILES_AGAINST = ("round", "uplink_bits", "epsilon")
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
@@ -51,7 +52,9 @@ def write_report(folder: Path) -> Path:
     body = [
         _banner(status, len(records)),
         *_numbers(records, status, counts, settings, _said(folder)),
+        *privacy_section(folder, status),
         *_curves(records, folder),
+        *updates_section(folder),
         *_holdings(counts, folder),
         *_settings(settings),
         *_versions(load_json(folder / "versions.json"), status),

@@ -15,7 +15,7 @@ from rich.text import Text
 from hush.report import words
 
 SECONDS_BETWEEN_LINES = 1.0
-SHORT = {"train_loss": "loss", "accuracy": "accuracy", "uplink_bits": "sent"}
+SHORT = {"train_loss": "loss", "accuracy": "accuracy", "uplink_bits": "sent", "epsilon": "ε"}
 
 
 class _Forgiving:

@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-TOTALS = ("uplink_bits", "downlink_bits", "iterations", "seconds", "channel_seconds")  # what a run has cost so far
+TOTALS = (
+    "uplink_bits",
+    "downlink_bits",
+    "iterations",
+    "epsilon",
+    "seconds",
+    "channel_seconds",
+)  # what a run has cost so far
 # What a curve can be drawn against.
-AGAINST = ("round", "iterations", "uplink_bits", "downlink_bits", "seconds", "channel_seconds")
+AGAINST = ("round", "iterations", "uplink_bits", "downlink_bits", "epsilon", "seconds", "channel_seconds")
 
 
 class Point(NamedTuple):

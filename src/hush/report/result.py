@@ -29,6 +29,7 @@ class Result:
     status: dict[str, Any]  # how it ended: status, message, round, rounds, compile_seconds, layout, dimension
     settings: dict[str, Any]
     state: dict[str, np.ndarray[Any, Any]] = field(repr=False)  # what a checkpoint holds
+    epsilons: np.ndarray[Any, Any] | None = None  # [lanes, N], what each client has spent of privacy
     history: np.ndarray[Any, Any] | None = None  # [evaluations, lanes, d], if `keep_models` asked for it
     folder: Path | None = None
 
@@ -38,14 +39,31 @@ class Result:
 
     @property
     def clients(self) -> pd.DataFrame:
-        """What each client has sent and been told: a row for each lane and client."""
+        """What each client has sent, been told and spent of privacy: a row for each lane and client."""
         sent, told = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
         lanes, clients = sent.shape
         first = self.records[self.records["round"] == self.records["round"].min()]
         rows = first[["repetition", *swept(self.records)]].loc[first.index.repeat(clients)].reset_index(drop=True)
-        return rows.assign(
-            client=np.tile(np.arange(clients), lanes), uplink_bits=sent.ravel(), downlink_bits=told.ravel()
+        rows = rows.assign(
+            client=np.tile(np.arange(clients), lanes),
+            rounds=self.state["ledger/client_rounds"].max(0).ravel(),
+            uplink_bits=sent.ravel(),
+            downlink_bits=told.ravel(),
         )
+        return rows if self.epsilons is None else rows.assign(epsilon=self.epsilons.ravel())
+
+    @property
+    def updates(self) -> pd.DataFrame:
+        """The length of every client's update and its cosine to the last global one, where the run was watched.
+
+        Nobody may see these but in a simulation: publishing them would void any privacy guarantee.
+        """
+        seen = {name[5:]: values for name, values in self.state.items() if name.startswith("seen/")}
+        if not seen:
+            raise ValueError("this run was not watched; run it with watch=True")
+        first = self.records[self.records["round"] == self.records["round"].min()]
+        lanes = first[["repetition", *swept(self.records)]].iloc[seen.pop("lane")].reset_index(drop=True)
+        return lanes.assign(**seen)
 
     def plot(self, measure: str = "accuracy", against: str = "round") -> "Figure":
         """A curve of one measure, with a band over repetitions."""
@@ -66,5 +84,7 @@ def write_all(folder: RunFolder, result: Result) -> None:
     if len(result.records):
         folder.table(result.records)
         folder.clients(result.clients)
+        if any(name.startswith("seen/") for name in result.state):
+            folder.updates(result.updates)
     folder.status(**result.status)
     write_report(folder.path)

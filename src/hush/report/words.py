@@ -28,6 +28,11 @@ MEANINGS = {
     "channel_seconds": "time on the channel",
     "participants": "clients taking part",
     "clipped": "share of messages clipped",
+    "epsilon": "privacy spent, ε",
+    "local_norm": "length of an update before the uplink",
+    "cosine": "cosine to the last global update",
+    "clip": "clipping bound",
+    "noise_std": "standard deviation of the noise",
 }
 COUNTS = ("repetition", "round", "iterations")
 COSTS = ("bits", "seconds")  # how the names of such columns end

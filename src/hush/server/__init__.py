@@ -1,7 +1,8 @@
-"""How the model moves: (state, received, share) -> state."""
+"""How the model moves: (key, state, received, share) -> state."""
 
 from hush.core.contract import ServerRule
 from hush.core.plain import Add
+from hush.server.private import AdaptingClip, CorrelatedNoise
 from hush.server.rules import AddWithControl, Gather, Optimiser, Replace
 
 SERVER_RULES: dict[str, type[ServerRule]] = {
@@ -10,6 +11,8 @@ SERVER_RULES: dict[str, type[ServerRule]] = {
     "add_with_control": AddWithControl,
     "gather": Gather,
     "optimiser": Optimiser,
+    "adapting_clip": AdaptingClip,
+    "correlated_noise": CorrelatedNoise,
 }
 
-__all__ = ["SERVER_RULES", "Add", "AddWithControl", "Gather", "Optimiser", "Replace"]
+__all__ = ["SERVER_RULES", "AdaptingClip", "Add", "AddWithControl", "CorrelatedNoise", "Gather", "Optimiser", "Replace"]

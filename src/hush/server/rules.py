@@ -9,6 +9,7 @@ import optax
 
 from hush.core.check import nearest
 from hush.core.contract import Message, ServerRule, State, Vector
+from hush.core.keys import Key
 from hush.core.schedules import Rate, check_rate, rate
 
 
@@ -21,7 +22,7 @@ class Replace(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model}
 
-    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         return {"model": received["update"]}
 
 
@@ -41,7 +42,7 @@ class AddWithControl(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "control": jnp.zeros_like(model)}
 
-    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         return {
             "model": state["model"] + rate(self.lr, state["round"]) * received["update"],
             "control": state["control"] + share * received["control"],
@@ -57,7 +58,7 @@ class Gather(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "control": jnp.zeros_like(model)}
 
-    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         return {"control": -received["update"]}
 
 
@@ -89,7 +90,7 @@ class Optimiser(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "optimiser": self._optimiser().init(model)}
 
-    def __call__(self, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         step, optimiser = self._optimiser().update(-received["update"], state["optimiser"], state["model"])
         return {"model": optax.apply_updates(state["model"], step), "optimiser": optimiser}
 

@@ -22,6 +22,9 @@ class Run:
     capacity                    of the uplink, in bits a second: adds the time on the channel to the records
     seed, repetitions           where randomness begins; how many independent repetitions, or a list of their numbers
     clients_at_once, devices    how the work is laid out; chosen for the machine if not given
+    delta, unit, trust          of the privacy guarantee: δ, example or client, local or sum or server
+    epsilon, when_spent         a budget of ε, at whose end the run stops, or a client retires
+    watch                       keep the length and the angle of every client's update
     keep_models                 keep the model of every evaluation
     """
 
@@ -34,11 +37,17 @@ class Run:
     keep_models: bool = False
     bit_budget: float | None = None
     capacity: float | None = None
+    delta: float = 1e-5
+    unit: str | None = None
+    trust: str | None = None
+    epsilon: float | None = None
+    when_spent: str = "stop"
+    watch: bool = False
 
     def __post_init__(self) -> None:
-        if self.rounds is None and self.bit_budget is None:
+        if self.rounds is None and self.bit_budget is None and (self.epsilon is None or self.when_spent == "retire"):
             object.__setattr__(self, "rounds", 100)
-        for name in ("bit_budget", "capacity"):
+        for name in ("bit_budget", "capacity", "epsilon", "delta"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
         whole("seed", self.seed, 0)

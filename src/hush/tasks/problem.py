@@ -17,6 +17,8 @@ from jax.flatten_util import ravel_pytree
 from hush.core.contract import ClientData, Params, Population, Problem, Vector
 from hush.core.engine import unravelled
 from hush.core.keys import Key
+from hush.tasks.models.per_example import clipped_gradient, is_covered
+from hush.tasks.wrap import Module, Named
 
 Measures = dict[str, jax.Array]
 EVALUATE_AT_ONCE = 1000
@@ -148,6 +150,14 @@ class Holding(ClientData):
             return jax.grad(self.problem.loss)(params, inputs[None], target[None], jnp.ones(1))
 
         return jax.vmap(one)(*self.examples(rows))
+
+    def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
+        model = self.problem.model
+        # Only of these two is it known that `apply` is the network, and nothing around it.
+        if type(model) in (Named, Module) and is_covered(network := model.whole(params)):
+            loss = lambda output, target: self.problem.measures(output, target)["loss"]  # noqa: E731
+            return clipped_gradient(network, loss, *self.examples(rows), weights, bound)
+        return super().clipped_gradient(params, rows, weights, bound)
 
 
 def supervised(

@@ -1,6 +1,14 @@
-"""What the papers prove: constants of a problem and a setting in, a bound out. One file for each paper."""
+"""What the papers prove: constants of a problem and a setting in, a bound out. A file or more for each paper."""
 
-from hush.theory import fedpaq
+from hush.theory import clipping, clipping_limits, clipping_privacy, fedpaq, fedpaq_privacy
 from hush.theory.constants import Constants, estimate
 
-__all__ = ["Constants", "estimate", "fedpaq"]
+__all__ = [
+    "Constants",
+    "clipping",
+    "clipping_limits",
+    "clipping_privacy",
+    "estimate",
+    "fedpaq",
+    "fedpaq_privacy",
+]

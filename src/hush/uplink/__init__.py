@@ -5,6 +5,7 @@ from hush.uplink.clip import Clip
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.feedback import ErrorFeedback
 from hush.uplink.levels import QSGD, TernGrad
+from hush.uplink.noise import Gaussian
 from hush.uplink.rotation import Rotated
 from hush.uplink.rounding import BFloat16
 from hush.uplink.sign import Sign
@@ -12,6 +13,7 @@ from hush.uplink.sparsify import RandomK, TopK
 
 STAGES: dict[str, type[Stage]] = {
     "clip": Clip,
+    "gaussian": Gaussian,
     "qsgd": QSGD,
     "terngrad": TernGrad,
     "sign": Sign,
@@ -30,6 +32,7 @@ __all__ = [
     "Code",
     "Compressor",
     "ErrorFeedback",
+    "Gaussian",
     "RandomK",
     "Rotated",
     "Sign",

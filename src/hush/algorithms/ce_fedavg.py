@@ -1,0 +1,54 @@
+"""Clipping-enabled FedAvg: paper 002, Algorithm 2, and the model clipping it is compared with in section 2.1."""
+
+from dataclasses import replace
+
+from hush.algorithms.fedavg import fedavg
+from hush.core.algorithm import Algorithm
+from hush.core.check import known
+from hush.core.contract import ServerRule
+from hush.core.schedules import Rate
+from hush.server import Replace
+from hush.uplink import Clip
+
+CLIPPED = ("difference", "model")
+
+
+def ce_fedavg(
+    clients: int | None = None,
+    *,
+    clip: float,
+    clipping: str = "difference",
+    steps: int | None = None,
+    epochs: int | None = None,
+    lr: Rate = 0.1,
+    batch: int | None = None,
+    server_lr: Rate = 1.0,
+    weight_decay: float = 0.0,
+    sampling: str = "shuffled",
+    weighting: str = "equal",
+) -> Algorithm:
+    """FedAvg whose clients clip what they send to the norm `clip`: their update (difference), or their whole model.
+
+    Clipping alone is not private: `dp_fedavg` adds the noise. Other settings as in fedavg.
+    """
+    known("clipping", clipping, CLIPPED)
+    plain = fedavg(
+        clients,
+        steps=steps,
+        epochs=epochs,
+        lr=lr,
+        batch=batch,
+        server_lr=server_lr,
+        weight_decay=weight_decay,
+        sampling=sampling,
+        weighting=weighting,
+    )
+    server: ServerRule = plain.server
+    if clipping == "model":
+        if server_lr != 1.0:
+            raise ValueError(
+                f"the server replaces its model by the mean of clipped models: no server_lr, found {server_lr}"
+            )
+        server = Replace()
+    local = replace(plain.local, send="model" if clipping == "model" else "update")  # type: ignore[call-arg]
+    return replace(plain, local=local, uplink=(Clip(float(clip)),), server=server)

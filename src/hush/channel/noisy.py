@@ -1,0 +1,23 @@
+"""Gaussian noise on what the server receives: central privacy."""
+
+import jax
+import jax.numpy as jnp
+
+from hush.core.check import positive
+from hush.core.contract import Channel, Mixing
+from hush.core.keys import Key
+from hush.core.plain import Digital
+
+
+class Noisy(Channel):
+    """received + N(0, σ² I), added by a server that all trust, or inside a secure sum: DP-FedAvg's usual form."""
+
+    std: float
+    inner: Channel = Digital()
+
+    def __check_init__(self) -> None:
+        positive("std", self.std)
+
+    def __call__(self, key: Key, weights: jax.Array) -> Mixing:
+        mixing = self.inner(key, weights)
+        return Mixing(mixing.coefficients, jnp.hypot(mixing.noise, self.std))

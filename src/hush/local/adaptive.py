@@ -1,0 +1,53 @@
+"""Adaptive clipping, the client's half: clip to the bound that the server sends, and say whether it was kept.
+
+Andrew et al., Differentially Private Learning with Adaptive Clipping (NeurIPS 2021). The other half is the server rule
+`AdaptingClip`. The update travels in units of the bound, so that noise of one size is right in every round.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from hush.core.check import positive
+from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.keys import Key
+
+
+class ClippedToBroadcast(LocalRule):
+    """Sends v/max(‖v‖, c), of norm at most 1, and κ(1[‖v‖ ≤ c] − ½), c the server's `clip`.
+
+    Both get the same noise; κ says how much of it the second can bear: its sensitivity is κ/2, against 1 for the first.
+    """
+
+    inner: LocalRule
+    weight: float = 0.1  # κ
+    sends = ("update", "below")
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.inner, LocalRule) or self.inner.sends != ("update",):
+            raise ValueError(f"adaptive clipping takes a local rule that sends an update alone, found {self.inner!r}")
+        positive("weight", self.weight)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*self.inner.needs, "clip")
+
+    def check(self, population: Population) -> None:
+        self.inner.check(population)
+
+    def init(self, model: Vector) -> State:
+        return self.inner.init(model)
+
+    def template(self, model: Vector) -> Message:
+        return {"update": model, "below": model[:1]}
+
+    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+        message, info = self.inner(key, broadcast, state, data)
+        norm, clip = jnp.linalg.norm(message["update"]), broadcast["clip"][0]
+        kept = norm <= clip
+        sent = {
+            "update": message["update"] / jnp.maximum(norm, clip),
+            "below": self.weight * (kept[None].astype(jnp.float32) - 0.5),
+        }
+        return sent, info | {"clipped": ~kept, "clip": clip}

@@ -1,0 +1,30 @@
+"""What privacy costs: releases in, ε out, and the noise or the rounds for an ε the other way round."""
+
+from hush.privacy.accounting import ACCOUNTANTS, Spent, delta_at, epsilon_spent, spent
+from hush.privacy.calibration import gaussian_noise, noise_multiplier_for, rounds_within
+from hush.privacy.describe import describe
+from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
+from hush.privacy.releases import RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Whole
+
+__all__ = [
+    "ACCOUNTANTS",
+    "RELATIONS",
+    "TRUST",
+    "UNITS",
+    "Description",
+    "Guarantee",
+    "NoGuarantee",
+    "Poisson",
+    "Release",
+    "Sampling",
+    "Spent",
+    "Subset",
+    "Whole",
+    "delta_at",
+    "describe",
+    "epsilon_spent",
+    "gaussian_noise",
+    "noise_multiplier_for",
+    "rounds_within",
+    "spent",
+]

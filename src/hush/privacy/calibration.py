@@ -1,0 +1,106 @@
+"""The other way round: how much noise, or how many rounds, an ε affords.
+
+Whatever is returned has been accounted for and found within the target: an error of the search would waste a little
+noise, never privacy.
+"""
+
+from collections.abc import Callable
+from math import sqrt
+
+import dp_accounting
+import numpy as np
+
+from hush.core.check import known, positive, whole
+from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE, epsilon_spent
+from hush.privacy.releases import NoGuarantee, Release, Sampling, Whole, fraction
+
+TOLERANCE = 1e-4  # relative, of the noise
+MOST_ROUNDS = 100_000
+
+
+def gaussian_noise(epsilon: float, delta: float) -> float:
+    """The least noise over sensitivity for one release without sampling, at any ε: Balle and Wang 2018, Algorithm 1.
+
+    >>> print(f"{gaussian_noise(epsilon=1, delta=1e-5):.3f}")
+    3.731
+    """
+    return noise_multiplier_for(epsilon, delta, 1, "replace", Whole())
+
+
+def noise_multiplier_for(
+    epsilon: float, delta: float, rounds: int, relation: str, sampling: Sampling, accountant: str = "least"
+) -> float:
+    """The least noise over sensitivity whose ε after so many rounds is within the target, to a relative 1e-4.
+
+    `accountant` is "least" for the least of all that apply, "rdp" or "pld" for one of them alone.
+
+    >>> from hush.privacy import Poisson
+    >>> poisson = Poisson(80 / 1920)
+    >>> print(f"{noise_multiplier_for(1.5, 1e-5, 100, 'add-or-remove', poisson, accountant='rdp'):.2f}")
+    1.53
+    """
+    positive("epsilon", epsilon)
+    fraction("delta", delta)
+    whole("rounds", rounds)
+    known("accountant", accountant, ACCOUNTANTS)
+    Release(1.0, relation, sampling)  # refuses what has no proof, before any work
+
+    def within(noise: float) -> bool:
+        return epsilon_spent({Release(noise, relation, sampling): rounds}, delta, accountant) <= epsilon
+
+    if sampling.rate < 1 or accountant == "rdp":
+        return _least(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds")
+    with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
+        noise = max(NO_NOISE, float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * sqrt(rounds))
+    while not within(noise):  # the root is found on either side of it
+        noise *= 1 + 1e-9
+    return noise
+
+
+def _least(within: Callable[[float], bool], asked: str) -> float:
+    """Bisection between noise that is not enough and noise that is; the latter is returned."""
+    enough = 1.0
+    while not within(enough):
+        enough *= 2
+        if enough > MOST_NOISE:
+            raise ValueError(f"no noise multiplier up to {MOST_NOISE:g} is accounted for {asked}")
+    while enough / 2 >= NO_NOISE and within(enough / 2):
+        enough /= 2
+    too_little = enough / 2
+    while enough > too_little * (1 + TOLERANCE):
+        middle = sqrt(enough * too_little)
+        enough, too_little = (middle, too_little) if within(middle) else (enough, middle)
+    return enough
+
+
+def rounds_within(
+    release: Release, epsilon: float, delta: float, most: int = MOST_ROUNDS, accountant: str = "least"
+) -> int:
+    """The most rounds, up to `most`, of one such release each whose ε stays within the target; 0 if not even one does.
+
+    >>> from hush.privacy import Poisson, Release
+    >>> rounds_within(Release(1.6, "add-or-remove", Poisson(80 / 1920)), epsilon=1.5, delta=1e-5, accountant="rdp")
+    116
+    """
+    positive("epsilon", epsilon)
+    whole("most", most)
+    fraction("delta", delta)
+
+    def within(rounds: int) -> bool:
+        try:
+            return epsilon_spent({release: rounds}, delta, accountant) <= epsilon
+        except NoGuarantee:  # after so many rounds; if after one already, there is nothing to count
+            if rounds == 1:
+                raise
+            return False
+
+    # Rényi is quick, and the least of all allows no fewer rounds: begin where it ends.
+    affordable = rounds_within(release, epsilon, delta, most, "rdp") if accountant == "least" else 0
+    step = max(1, affordable // 16)
+    while affordable < most and within(min(affordable + step, most)):
+        affordable, step = min(affordable + step, most), 2 * step
+    too_many = min(affordable + step, most + 1)
+    while too_many - affordable > 1:
+        middle = (affordable + too_many) // 2
+        affordable, too_many = (middle, too_many) if within(middle) else (affordable, middle)
+    return affordable

@@ -1,0 +1,152 @@
+"""Example level: one example of a client's is replaced. The client's own noise covers it, whoever sees the message.
+
+Whatever a client does to the noisy result afterwards, quantise it for instance, costs nothing. Clients hold different
+examples, so that each client's ε is its own.
+"""
+
+from functools import singledispatch
+
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.contract import LocalRule, Population
+from hush.core.schedules import rate
+from hush.local import (
+    Batches,
+    ClippedPerExample,
+    ClippedToBroadcast,
+    ControlVariate,
+    Direction,
+    Fresh,
+    Full,
+    Gradient,
+    LocalSGD,
+    Perturbed,
+    Proximal,
+    Scaffold,
+    Shuffled,
+    Subset,
+    WeightDecay,
+)
+from hush.privacy import releases as sampled
+from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee, Releases
+from hush.privacy.releases import NoGuarantee, Release
+
+REPLACE = "replace"
+SIZES_KNOWN = "how many examples each client holds is known to all"
+DISJOINT = "no example is held by two clients"
+
+
+@singledispatch
+def example_level(local: LocalRule, population: Population, rounds: int) -> Guarantee:
+    """The guarantee for one example of a client's, by the kind of local rule."""
+    raise NoGuarantee(f"no proof is known for the local rule {type(local).__name__}")
+
+
+@example_level.register
+def _(local: ClippedToBroadcast, population: Population, rounds: int) -> Guarantee:
+    return example_level(local.inner, population, rounds)  # clipping what is private already reveals no more
+
+
+@example_level.register
+def _(local: Scaffold, population: Population, rounds: int) -> Guarantee:
+    return example_level(local.inner, population, rounds)  # the control variate is computed from the private update
+
+
+@example_level.register
+def _(local: Gradient, population: Population, rounds: int) -> Guarantee:
+    return _by_step(local, 1, (), population)
+
+
+@example_level.register
+def _(local: LocalSGD, population: Population, rounds: int) -> Guarantee:
+    return _by_step(local, local, local.direction, population)
+
+
+def _by_step(
+    local: Gradient | LocalSGD, steps: int | LocalSGD, directions: tuple[Direction, ...], population: Population
+) -> Guarantee:
+    """Noise on every step's gradient: all that follows from the gradients is then private, the update included."""
+    oracle = local.oracle
+    if not isinstance(oracle, ClippedPerExample):
+        raise NoGuarantee(f"the oracle {type(oracle).__name__} does not clip each example's gradient")
+    if not float(oracle.noise_multiplier) > 0:
+        raise NoGuarantee("each example's gradient is clipped, but no noise is added to the steps or to the update")
+    for turn in directions:
+        if not isinstance(turn, WeightDecay | Proximal | ControlVariate):
+            raise NoGuarantee(f"the direction {type(turn).__name__} may look at the data besides the noisy gradient")
+    count = lambda size: steps if isinstance(steps, int) else int(steps.count(size))  # noqa: E731
+    z = float(oracle.noise_multiplier)
+    return Guarantee(
+        unit="example",
+        trust="local",
+        mechanism=f"each example's gradient clipped to {float(oracle.bound):g}, Gaussian noise of z = {z:.4g} "
+        "sensitivities on every local step",
+        releases={size: _step_releases(local.batches, z, size, count(size)) for size in _sizes(population)},
+        assumptions=(SIZES_KNOWN, DISJOINT, FLOATS, NOT_SEEN),
+    )
+
+
+def _step_releases(batches: Batches, z: float, size: int, steps: int) -> Releases:
+    """What the noisy steps of one round release about an example."""
+    if isinstance(batches, Full):
+        return ((Release(z, REPLACE, sampled.Whole()), steps),)
+    if isinstance(batches, Fresh):
+        return ((Release(z, REPLACE, sampled.Subset(batches.size, size)), steps),)
+    if isinstance(batches, Subset):  # an example is in one batch of the round at most: of all its steps, one differs
+        return ((Release(z, REPLACE, sampled.Subset(steps * batches.size, size)), 1),)
+    if isinstance(batches, Shuffled):  # once a pass; the order of a pass is not counted upon to hide it
+        return ((Release(z, REPLACE, sampled.Whole()), -(-steps // int(batches.steps_per_epoch(size)))),)
+    raise NoGuarantee(
+        f"batches {type(batches).__name__} may hold one example many times, which nothing bounds; use Fresh or Subset"
+    )
+
+
+@example_level.register
+def _(local: Perturbed, population: Population, rounds: int) -> Guarantee:
+    """Noise on the update of all steps: paper 000, Algorithm 2, with the sensitivity that is proved for it."""
+    inner, z = local.inner, float(local.noise_multiplier)
+    if float(inner.oracle.noise_multiplier) > 0:  # type: ignore[attr-defined]
+        raise NoGuarantee("noise both at every step and on the update: their joint guarantee is not worked out")
+    for turn in inner.direction:
+        _contracts(turn, inner, rounds)
+    mechanism = (
+        f"each example's gradient clipped to {float(inner.oracle.bound):g}, "  # type: ignore[attr-defined]
+        f"Gaussian noise of z = {z:.4g} sensitivities on the update of a round"
+    )
+    return Guarantee(
+        unit="example",
+        trust="local",
+        mechanism=mechanism,
+        releases={size: ((_output_release(inner, z, size), 1),) for size in _sizes(population)},
+        assumptions=(SIZES_KNOWN, DISJOINT, FLOATS, NOT_SEEN),
+        by_output=True,
+    )
+
+
+def _output_release(inner: LocalSGD, z: float, size: int) -> Release:
+    """One noisy update; drawn from a subset of the client's examples only where the batches are one."""
+    if isinstance(inner.batches, Subset):
+        return Release(z, REPLACE, sampled.Subset(int(inner.count(size)) * inner.batches.size, size))
+    # Whatever the batches, 2ηC(E − 1 + w) holds for every choice of rows: without a subset nothing is gained by it.
+    return Release(z, REPLACE, sampled.Whole())
+
+
+def _contracts(turn: Direction, inner: LocalSGD, rounds: int) -> None:
+    """Refuse a direction that could carry two trainings further apart than their gradients do.
+
+    Decay and proximal term shrink their distance by |1 − ηµ|, which is no growth as long as ηµ ≤ 2.
+    """
+    if not isinstance(turn, WeightDecay | Proximal):
+        raise NoGuarantee(
+            f"how far the direction {type(turn).__name__} carries two trainings apart is not worked out; "
+            "use noise at every step"
+        )
+    strength = float(turn.amount if isinstance(turn, WeightDecay) else turn.mu)
+    largest = float(np.max(np.asarray(rate(inner.lr, jnp.arange(rounds) * inner.length))))
+    if largest * strength > 2:
+        raise NoGuarantee(f"{type(turn).__name__} with step size {largest:g} × {strength:g} > 2 drives trainings apart")
+
+
+def _sizes(population: Population) -> list[int]:
+    return [int(size) for size in np.unique(np.asarray(population.sizes))]

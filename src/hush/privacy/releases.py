@@ -1,0 +1,126 @@
+"""What is released: a sum or an update with Gaussian noise, how much noise, and how the one it protects was sampled.
+
+`noise_multiplier` is z = σ/Δ, where Δ is how far one unit (an example or a client) can move what is released, in L2
+norm and *under the relation in use*: an update clipped at c moves a sum by c when a client is added or removed, by 2c
+when one is replaced. So without sampling the worst pair to tell apart is N(0, z²) and N(1, z²) whatever the relation.
+
+What has no proof has no number: `NoGuarantee`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import dp_accounting
+
+from hush.core.check import at_least, known, positive, whole
+
+RELATIONS = ("add-or-remove", "replace")
+
+
+class NoGuarantee(ValueError):
+    """There is no proof for what was asked, so there is no number."""
+
+
+def fraction(name: str, value: Any) -> None:
+    """A number above zero and below one."""
+    positive(name, value)
+    if not value < 1:
+        raise ValueError(f"{name} must be a number above 0 and below 1, found {value!r}")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Every unit is in every release."""
+
+    @property
+    def rate(self) -> float:
+        """The probability of a unit to be in a release."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Every unit is in with this probability, whoever else is; how many take part is random."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        positive("rate", self.rate)
+        object.__setattr__(self, "rate", float(self.rate))
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate must be a number above 0 and at most 1, found {self.rate!r}")
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A fixed number of units out of all of them, without replacement, drawn anew for each release.
+
+    >>> Subset(120, 600).rate
+    0.2
+    """
+
+    size: int
+    of: int
+
+    def __post_init__(self) -> None:
+        whole("of", self.of)
+        whole("size", self.size, 1, self.of)
+
+    @property
+    def rate(self) -> float:
+        """The probability of a unit to be in a release."""
+        return self.size / self.of
+
+
+Sampling = Whole | Poisson | Subset
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release: noise over sensitivity, what neighbours are, and how a unit is sampled.
+
+    A multiplier of zero is allowed, and costs an infinite ε.
+    """
+
+    noise_multiplier: float
+    relation: str
+    sampling: Sampling = Whole()
+
+    def __post_init__(self) -> None:
+        at_least("noise_multiplier", self.noise_multiplier, 0)
+        # A number of numpy's or JAX's becomes a plain one: releases are looked up by what they hold.
+        object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
+        known("relation", self.relation, RELATIONS)
+        if not isinstance(self.sampling, Sampling):
+            raise ValueError(f"sampling must be Whole, Poisson or Subset, found {self.sampling!r}")
+        if not self.sampled:
+            return
+        if isinstance(self.sampling, Poisson) and self.relation != "add-or-remove":
+            raise NoGuarantee(
+                f"Poisson sampling is accounted for add-or-remove, found {self.relation!r}: a replaced unit is two "
+                "changes, each sampled by itself, which a multiplier of σ over the sensitivity does not describe"
+            )
+        if isinstance(self.sampling, Subset) and self.relation != "replace":
+            raise NoGuarantee(
+                f"a subset of fixed size is accounted for replace, found {self.relation!r}: with a unit more or less "
+                "the rate itself would change, and every other unit's place in the subset with it"
+            )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a unit may be left out; all of all, and a rate of one, leave out nobody."""
+        return self.sampling.rate < 1
+
+    def event(self, count: int = 1) -> dp_accounting.DpEvent:
+        """So many of these releases, in dp_accounting's words."""
+        whole("count", count, 0)
+        if count == 0:
+            return dp_accounting.NoOpDpEvent()
+        if self.noise_multiplier == 0:
+            return dp_accounting.NonPrivateDpEvent()
+        one: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        if self.sampled and isinstance(self.sampling, Poisson):
+            one = dp_accounting.PoissonSampledDpEvent(self.sampling.rate, one)
+        elif self.sampled and isinstance(self.sampling, Subset):
+            one = dp_accounting.SampledWithoutReplacementDpEvent(self.sampling.of, self.sampling.size, one)
+        return one if count == 1 else dp_accounting.SelfComposedDpEvent(one, count)

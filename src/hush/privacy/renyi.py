@@ -1,0 +1,112 @@
+"""Rényi divergences of one release, at a fixed set of orders: what composes by adding.
+
+dp_accounting has these too, and the tests hold ours to it; ours serve where its do not. Its fractional orders of
+Poisson sampling lose the signs of a series, which makes them loose or infinite. Its sampling without replacement takes
+high differences of nearly equal numbers, which beyond order 64 are rounding error once the multiplier is above 20, and
+needs a fifth of a second each time. Here all sums have positive terms, so that nothing cancels, and all orders are
+computed at once.
+"""
+
+from functools import cache
+from math import log, log1p, pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+Vector = NDArray[np.float64]
+
+# α − 1 grows by a twentieth from order to order, so that ε is within a tenth of a percent of the best order's: from
+# 0.02, best when ε is in the ten thousands, to 1012, best when it is a few hundredths. From 12 on whole ones only.
+_STEPS = 0.02 * 1.05 ** np.arange(223)
+_WHOLE = np.unique(np.concatenate([np.arange(2, 13), np.round(1 + _STEPS[_STEPS > 11])]))
+_BROKEN = np.setdiff1d(1 + _STEPS[_STEPS < 11], _WHOLE)
+ORDERS: Vector = np.sort(np.concatenate([_WHOLE, _BROKEN]))
+ORDERS.setflags(write=False)
+
+_SPACING = 0.1  # of a lattice that integrates a Gaussian to within e^-1900
+_REACH = 12.0  # beyond so many standard deviations there is less than e^-72
+_ROUNDING = 1e-14  # of an integral near one
+
+
+def unsampled(noise_multiplier: float) -> Vector:
+    """α / 2z²: Mironov 2017, Proposition 7."""
+    return ORDERS * (0.5 / noise_multiplier / noise_multiplier)
+
+
+def poisson(noise_multiplier: float, rate: float) -> Vector:
+    """D_α of (1 − q)N(0, z²) + qN(1, z²) from N(0, z²), the larger of the two ways round: Mironov, Talwar, Zhang 2019.
+
+    E[(1 + q(e^u − 1))^α] − 1 is Σ C(α, i) q^i (1 − q)^(α − i) (e^(i(i − 1)/2z²) − 1) at whole orders, else an integral.
+    """
+    i, combinations = _combinations()
+    growth = _log_expm1(i * (i - 1) / (2 * noise_multiplier**2))
+    terms = combinations + i * log(rate) + (_WHOLE[:, None] - i) * log1p(-rate) + growth
+    generating = _between(np.logaddexp(0, logsumexp(terms, axis=1)))
+    # With next to no noise the integral needs a lattice too large to be worth it: the chord is a bound as well.
+    if noise_multiplier >= 0.1:
+        broken = np.isin(ORDERS, _BROKEN)
+        generating[broken] = np.minimum(generating[broken], _poisson_integral(noise_multiplier, rate) + _ROUNDING)
+    return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
+
+
+def subset(noise_multiplier: float, rate: float) -> Vector:
+    """A bound on D_α for a subset without replacement, a unit replaced: Wang, Balle, Kasiviswanathan 2019, Theorem 27.
+
+    1 + Σ γ^i C(α, i) min{4 √(B(2⌊i/2⌋) B(2⌈i/2⌉)), 2 e^(i(i − 1)/2z²)} from i = 2 on, with B(l) = E[(e^u − 1)^l]. For
+    rates near one this is above the divergence without sampling, which is a bound too: two mixtures are no further
+    apart than their parts.
+    """
+    i, combinations = _combinations()
+    moments = _even_moments(noise_multiplier)
+    central = log(4) + 0.5 * (moments[i // 2] + moments[(i + 1) // 2])
+    terms = np.minimum(central, log(2) + i * (i - 1) / (2 * noise_multiplier**2))
+    generating = _between(np.logaddexp(0, logsumexp(combinations + i * log(rate) + terms, axis=1)))
+    return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
+
+
+def _between(generating: Any) -> Vector:
+    """(α − 1)D_α is convex and zero at α = 1: chords between the whole orders are bounds at the others."""
+    return np.interp(ORDERS, [1.0, *_WHOLE], [0.0, *generating])
+
+
+@cache
+def _combinations() -> tuple[NDArray[np.int64], Vector]:
+    """i = 2 … and log C(α, i) for each whole order α; minus infinity from i > α on."""
+    i = np.arange(2, int(_WHOLE[-1]) + 1)
+    return i, gammaln(_WHOLE + 1)[:, None] - gammaln(i + 1) - gammaln(_WHOLE[:, None] - i + 1)
+
+
+def _log_expm1(exponent: Any) -> Any:
+    """log |e^x − 1|, whatever the size of x."""
+    with np.errstate(divide="ignore"):  # at zero it is minus infinity, which is what the sums want
+        return np.maximum(exponent, 0) + np.log(-np.expm1(-np.abs(exponent)))
+
+
+def _poisson_integral(noise_multiplier: float, rate: float) -> Any:
+    """log E[(1 − q + q e^u)^α] at the broken orders, u = x/z − 1/2z² and x ~ N(0, 1), on a lattice."""
+    spacing = min(_SPACING, noise_multiplier / 4)  # the logarithm's branch is at πz from the real line
+    x = np.arange(-_REACH, _BROKEN[-1] / noise_multiplier + _REACH, spacing)
+    density = -0.5 * x**2 + log(spacing / sqrt(2 * pi))
+    ratio = np.logaddexp(log1p(-rate), log(rate) + x / noise_multiplier - 0.5 / noise_multiplier**2)
+    return logsumexp(_BROKEN[:, None] * ratio + density, axis=1)
+
+
+def _even_moments(noise_multiplier: float) -> Vector:
+    """log E[(e^u − 1)^l] for l = 0, 2, 4 …, u = x/z − 1/2z² and x ~ N(0, 1); what the library takes as differences.
+
+    The integrand is zero at x = 1/2z, and on either side its logarithm is concave with a second derivative below −1: a
+    reach around the peaks is enough, of which one lies in [−√l, 0] and one in [l/z, l/z + √l].
+    """
+    l = np.arange(0, int(_WHOLE[-1]) + 2, 2)[:, None]  # noqa: E741  the theorem's letter
+    zero = 0.5 / noise_multiplier
+    steps = np.arange(int((2 * _REACH + sqrt(l[-1, 0])) / _SPACING) + 2)
+    # Both sides are pieces of one lattice, the multiples of its spacing: no node is missing or counted twice.
+    left = _SPACING * (np.floor((-np.sqrt(l) - _REACH) / _SPACING) + steps)
+    right = _SPACING * (np.floor((l / noise_multiplier - _REACH) / _SPACING) + steps)
+    parts = []
+    for x, inside in ((left, left < zero), (right, right >= zero)):
+        growth = l[1:] * _log_expm1(x[1:] / noise_multiplier - 0.5 / noise_multiplier**2)
+        parts.append(logsumexp(np.where(inside[1:], growth - 0.5 * x[1:] ** 2, -np.inf), axis=1))
+    return np.concatenate([[0.0], np.logaddexp(*parts) + log(_SPACING / sqrt(2 * pi))])

@@ -1,0 +1,110 @@
+"""The report's words and pictures of privacy: the guarantee with its assumptions, what each client spent, and updates."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from hush.report import markup, words
+from hush.report.canvas import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
+
+# Rounds shown of a watched run, in shares of the way: the first clients have no global update to be compared with.
+SHOWN = (0.05, 0.35, 0.65, 1.0)
+DOTS = 2000  # a round of more clients is thinned
+
+
+def privacy_section(folder: Path, status: dict[str, Any]) -> list[str]:
+    """What is promised, or why nothing is."""
+    found = status.get("privacy")
+    if not isinstance(found, dict):
+        return []
+    if found["guarantee"] == "none":
+        said = f"No privacy guarantee: {found['reason']}."
+        return ["<h2>Privacy</h2>", f'<p id="no-privacy">{markup.text(said)}</p>']
+    body = ["<h2>Privacy<small>a figure means nothing without what stands below it</small></h2>"]
+    rows = [*figures(found), *found["guarantee"].items(), ("the noise", found["noise"])]
+    body.append(markup.table("privacy", ("", ""), [(name, str(value)) for name, value in rows], 2))
+    clients = folder / "clients.parquet"
+    if clients.is_file():
+        table = pd.read_parquet(clients)
+        first = table[table["repetition"] == table["repetition"].min()]
+        drawn = spent_by_each(first)
+        write_png(drawn, folder / "clients.png")
+        said = f"What each of {words.count(first['client'].nunique())} clients has spent, first repetition."
+        body.append(markup.figure("clients", drawn, said, said, "wide"))
+    return body
+
+
+def figures(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """ε by every accountant, and what the paper would have said."""
+    said = [("ε, worst client", f"{number(found['epsilon'])} after {found['rounds']} rounds")]
+    said += [("ε, median client", number(found["median"]))]
+    said += [("ε by Rényi divergences", number(found["rdp"]))]
+    none = "not known for this kind of sampling"
+    said += [("ε by privacy loss distributions", none if found["pld"] is None else number(found["pld"]))]
+    if "printed per round" in found:
+        printed = number(found["printed per round"])
+        said += [("as paper 000 prints it", f"{printed} for one round, by a formula that does not hold; see the docs")]
+    return said
+
+
+def number(epsilon: float) -> str:
+    """An ε in three digits."""
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
+
+
+def spent_by_each(clients: pd.DataFrame) -> Drawing:
+    """Histograms over clients: ε where each has its own, rounds, and bits."""
+    columns = [name for name in ("epsilon", "rounds", "uplink_bits") if name in clients.columns]
+    figure = drawing(2.9 * len(columns), 2.6)
+    for ax, name in zip(np.atleast_1d(figure.subplots(1, len(columns))), columns, strict=True):
+        dress(ax)
+        unit = words.unit(name, float(clients[name].max()))
+        values = clients[name].to_numpy(dtype=float) / unit.size
+        ax.hist(values[np.isfinite(values)], bins=min(20, max(1, len(np.unique(values)))), color=PALETTE[0])
+        said = {"epsilon": "ε of a client", "rounds": "rounds it took part in", "uplink_bits": "sent by it"}[name]
+        ax.set_xlabel(f"{said} ({unit.name})" if unit.name else said)
+        ax.set_ylabel("clients")
+    return figure
+
+
+def updates_section(folder: Path) -> list[str]:
+    """The scatter plots of paper 002 (Figures 1, 2, 5 to 11), where the run was watched."""
+    path = folder / "updates.parquet"
+    if not path.is_file():
+        return []
+    drawn = scatter(pd.read_parquet(path))
+    write_png(drawn, folder / "updates.png")
+    said = (
+        "Every dot is one client's update in one round: its length, and its angle to the last global update; the large "
+        "dot is their mean. Such a picture can be made in a simulation only: it shows what privacy is to hide."
+    )
+    return ["<h2>Updates of the clients</h2>", markup.figure("updates", drawn, said, said, "wide")]
+
+
+def scatter(updates: pd.DataFrame, rounds: tuple[int, ...] | None = None, size: float = 2.6) -> Drawing:
+    """Length against angle of the clients' updates in a few rounds of the first repetition."""
+    first = updates[updates["repetition"] == updates["repetition"].min()]
+    numbers = np.unique(first["round"])
+    chosen = rounds or tuple(dict.fromkeys(int(numbers[round(share * (len(numbers) - 1))]) for share in SHOWN))
+    figure = drawing(size * len(chosen), size + 0.2)
+    axes = np.atleast_1d(figure.subplots(1, len(chosen), sharey=True))
+    for ax, chosen_round in zip(axes, chosen, strict=True):
+        dots(ax, first[first["round"] == chosen_round], f"round {chosen_round}")
+    axes[0].set_ylabel("angle to the last update (°)")
+    return figure
+
+
+def dots(ax: Axes, updates: pd.DataFrame, title: str, colour: str = PALETTE[0]) -> None:
+    """The clients of one round in one picture."""
+    dress(ax)
+    shown = updates.iloc[:: max(1, len(updates) // DOTS)]
+    angles = np.degrees(np.arccos(np.clip(shown["cosine"], -1, 1)))
+    ax.scatter(shown["local_norm"], angles, s=9, alpha=0.6, color=colour, linewidths=0)
+    ax.scatter([shown["local_norm"].mean()], [angles.mean()], s=42, color=INK, zorder=3)
+    ax.set_title(title, fontsize=FONT, color=INK)
+    ax.set_xlabel("length")
+    ax.set_xlim(left=0)

@@ -1,0 +1,240 @@
+"""A run as the host sees it: blocks of rounds, evaluations, records and checkpoints, until something ends it."""
+
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hush.core.simulation import Simulation
+from hush.report.endings import Diverged, Interrupted, WriteFailed
+from hush.report.folder import Row, RunFolder
+from hush.report.progress import Display
+from hush.report.result import Result, write_all
+from hush.report.spending import Spending
+
+# A call into the compiled program takes about this long: progress is seen and Ctrl-C heard as often.
+SECONDS_AT_ONCE = 0.5
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a run: rounds, bits, privacy; None is no limit."""
+
+    rounds: int | None
+    bit_budget: float | None = None
+    epsilon: float | None = None
+    private_rounds: int | None = None  # how many rounds ε pays for, where all clients pay alike
+    allowance: np.ndarray[Any, Any] | None = None  # [lanes, N], the same for each client, where its end ends the run
+
+    @property
+    def last(self) -> int | None:
+        """The last round there can be, if that is known."""
+        known = [number for number in (self.rounds, self.private_rounds) if number is not None]
+        return min(known, default=None)
+
+
+class Work:
+    """The state of a run on the host."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        limits: Limits,
+        spending: Spending,
+        evaluate_every: int,
+        capacity: float | None,
+        keep_models: bool,
+        settings: dict[str, Any],
+        files: RunFolder | None,
+    ) -> None:
+        self.simulation, self.limits, self.spending = simulation, limits, spending
+        self.rounds, self.bit_budget, self.evaluate_every = limits.last, limits.bit_budget, evaluate_every
+        self.capacity, self.spent = capacity, False
+        self.settings, self.files = settings, files
+        self.rows: list[Row] = []
+        self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
+        self.seconds = self.compile_seconds = 0.0
+        self.alive = np.ones(len(simulation.lanes), bool)
+
+    def restore(self, files: RunFolder) -> None:
+        """Go on from the checkpoint: the rows after it are run again."""
+        state = files.read_checkpoint()
+        self.simulation.restore(state)
+        self.seconds = float(state["seconds"])
+        self.rows = [row for row in files.read_records() if row["round"] <= self.simulation.round]
+        if self.history is not None:
+            self.history = list(state["history"]) if "history" in state else []
+        if self.rows:
+            files.table(pd.DataFrame(self.rows))
+
+    def go(self, display: Display, interrupted: threading.Event) -> Result:
+        """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
+        try:
+            self._status("running", "")
+            self._compile(display)
+            self._rounds(display, interrupted)
+        except OSError as error:
+            file, reason = error.filename or "the run folder", error.strerror or error
+            message = f"stopped at round {self.simulation.round}: cannot write {file}: {reason}"
+            raise WriteFailed(message, self._result("failed", message)) from error
+        if not self.alive.any():
+            message = f"diverged: every lane met a number that is not finite by round {self.simulation.round}"
+            raise Diverged(message, self._end("diverged", message))
+        if not self.complete:
+            message = f"interrupted after round {self.simulation.round}" + (f" of {self.rounds}" if self.rounds else "")
+            if self.files is not None:
+                message += f"; go on with: hush resume {self.files.path}"
+            raise Interrupted(message, self._end("interrupted", message))
+        return self._end("finished", self._budget_in_words())
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for is done."""
+        return self.spent or self.simulation.round == self.rounds
+
+    def _budget_in_words(self) -> str:
+        done, limits = self.simulation.round, self.limits
+        private = done == limits.private_rounds and done != limits.rounds
+        if not self.spent and not private:
+            return ""
+        most = int(self.simulation.ledger.uplink_bits.max())
+        if limits.epsilon is not None and (private or self.simulation.stopped_by == "allowance"):
+            worst = self._epsilons().max()
+            return f"the privacy budget is spent: ε = {worst:.3g} of {limits.epsilon:g} in {done} rounds"
+        return f"the bit budget is spent: {most:,} of {limits.bit_budget:,.0f} bits in {done} rounds"
+
+    def _epsilons(self) -> np.ndarray[Any, Any]:
+        """ε of each lane and client so far."""
+        return self.spending.epsilons(self.simulation.round, self.simulation.ledger.client_rounds)
+
+    def _compile(self, display: Display) -> None:
+        display.message("compiling")
+        begin = time.perf_counter()
+        self.simulation.advance(0)
+        self.compile_seconds = time.perf_counter() - begin
+
+    def _rounds(self, display: Display, interrupted: threading.Event) -> None:
+        at_once, saved = 1, time.perf_counter()
+        while not self.complete and self.alive.any() and not interrupted.is_set():
+            now = self.simulation.round
+            until = (now // self.evaluate_every + 1) * self.evaluate_every
+            until = until if self.rounds is None else min(self.rounds, until)
+            block = min(at_once, until - now)
+            begin = time.perf_counter()
+            done = self.simulation.advance(block, self.bit_budget, self.limits.allowance)
+            self.spent = done < block
+            took = time.perf_counter() - begin
+            self.seconds += took
+            at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
+            due = self.simulation.round == until or (self.spent and self._unseen())
+            evaluated = self._evaluate(display) if due else None
+            display.rounds = self._expected()
+            display.update(self.simulation.round, evaluated)
+            if self.files is not None and time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                self.files.checkpoint(self._state())
+                saved = time.perf_counter()
+
+    def _unseen(self) -> bool:
+        """Whether the last round has yet to be evaluated."""
+        if self.simulation.round == 0:
+            private = self.simulation.stopped_by == "allowance"
+            budget = f"an epsilon of {self.limits.epsilon}" if private else f"a bit_budget of {self.bit_budget:,.0f}"
+            message = f"{budget} does not pay for one round"
+            self._status("failed", message)
+            raise ValueError(message)
+        return not self.rows or self.rows[-1]["round"] < self.simulation.round
+
+    def _expected(self) -> int:
+        """How many rounds there will be: as asked for, or as many as the budget pays for, if all cost the same."""
+        now, limit = self.simulation.round, float("inf") if self.rounds is None else self.rounds
+        if self.bit_budget is not None and not self.spent:
+            limit = min(limit, self.bit_budget // (self.simulation.ledger.uplink_bits.max() / now))
+        return now if self.spent else int(limit)
+
+    def _evaluate(self, display: Display) -> dict[str, float]:
+        columns = self.simulation.evaluate() | self.simulation.ledger.read()
+        first = [name for name in ("train_loss", "test_loss", "accuracy") if name in columns]
+        names = first + [name for name in columns if name not in first]
+        worst = self._epsilons().max(1) if self.spending else []
+        rows = [
+            {"repetition": lane.repetition}
+            | lane.settings
+            | {"round": self.simulation.round}
+            | {name: columns[name][index].item() for name in names}
+            | ({"epsilon": float(worst[index])} if self.spending else {})
+            | {"seconds": self.seconds}
+            | ({} if self.capacity is None else {"channel_seconds": columns["uplink_bits"][index] / self.capacity})
+            for index, lane in enumerate(self.simulation.lanes)
+        ]
+        self.rows += rows
+        if self.history is not None:
+            self.history.append(self.simulation.models)
+        if self.files is not None:
+            self.files.append(rows)
+        self._notice_divergence(columns["train_loss"], display)
+        shown = {name: float(np.mean(columns[name])) for name in names}
+        return shown | ({"epsilon": float(np.max(worst))} if self.spending else {})
+
+    def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
+        finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
+        for index in np.flatnonzero(self.alive & ~finite):
+            lane = self.simulation.lanes[index]
+            at = ", ".join(f"{name} = {value:g}" for name, value in lane.settings.items())
+            where = f"repetition {lane.repetition}" + (f" with {at}" if at else "")
+            message = f"{where} met a number that is not finite by round {self.simulation.round}"
+            display.message(message)
+            if len(self.alive) > 1:
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
+        self.alive &= finite
+
+    def _state(self) -> dict[str, np.ndarray[Any, Any]]:
+        history = {} if self.history is None else {"history": np.array(self.history)}
+        return self.simulation.state() | history | {"seconds": np.array(self.seconds)}
+
+    def _described(self, status: str, message: str) -> dict[str, Any]:
+        layout = self.simulation.layout
+        return {
+            "status": status,
+            "message": message,
+            "round": self.simulation.round,
+            "rounds": self.simulation.round if self.spent or self.rounds is None else self.rounds,
+            "compile_seconds": self.compile_seconds,
+            "dimension": self.simulation.dimension,
+            "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds),
+            "layout": {
+                "devices": layout.mesh.size,
+                "clients_at_once": layout.clients_at_once,
+                "lanes_at_once": layout.lanes_at_once,
+            },
+        }
+
+    def _status(self, status: str, message: str) -> None:
+        if self.files is not None:
+            self.files.status(**self._described(status, message))
+
+    def _result(self, status: str, message: str) -> Result:
+        return Result(
+            records=pd.DataFrame(self.rows),
+            epsilons=self._epsilons() if self.spending else None,
+            vector=self.simulation.models,
+            problem=self.simulation.problem,
+            status=self._described(status, message),
+            settings=self.settings,
+            state=self._state(),
+            history=None if self.history is None else np.array(self.history),
+            folder=None if self.files is None else self.files.path,
+        )
+
+    def _end(self, status: str, message: str) -> Result:
+        result = self._result(status, message)
+        if self.files is not None:
+            try:
+                write_all(self.files, result)
+            except OSError as error:
+                raise WriteFailed(f"the run ended, but its folder cannot be written: {error}", result) from error
+        return result

@@ -1,0 +1,106 @@
+"""Server rules of private training: a clipping bound that follows a quantile, and noise correlated over rounds."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from hush.core.check import positive, whole
+from hush.core.contract import Message, ServerRule, State, Vector
+from hush.core.keys import Key
+from hush.core.plain import Add
+
+
+class AdaptingClip(ServerRule):
+    """c ← c · exp(−η_c(b̄ − γ)), b̄ the noisy share of updates within c: Andrew et al. 2021, after `ClippedToBroadcast`.
+
+    Updates come in units of c, and are handed on in those of the model. `quantile` is γ, `lr` is η_c, and `weight` is
+    the clients' κ.
+    """
+
+    inner: ServerRule = Add()
+    initial: float = 1.0
+    quantile: float = 0.5
+    lr: float = 0.2
+    weight: float = 0.1
+    receives = ("update", "below")
+
+    def __check_init__(self) -> None:
+        for name in ("initial", "quantile", "lr", "weight"):
+            positive(name, getattr(self, name))
+        if isinstance(self.quantile, float) and self.quantile > 1:
+            raise ValueError(f"quantile must be a share above 0 and at most 1, found {self.quantile}")
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return (*self.inner.provides, "clip")
+
+    def init(self, model: Vector) -> State:
+        return self.inner.init(model) | {"clip": jnp.full(1, self.initial)}
+
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+        clip, within = state["clip"], received["below"] / self.weight + 0.5
+        moved = self.inner(key, state, {"update": clip * received["update"]}, share)
+        return moved | {"clip": clip * jnp.exp(-self.lr * (within - self.quantile))}
+
+
+class CorrelatedNoise(ServerRule):
+    """received + (C⁻¹Z)_t, Z of independent N(0, σ²): noise that later rounds partly take back (DP-FTRL, MF-DP).
+
+    The model is a sum over rounds, in which most of the noise then cancels. C is the lower triangular Toeplitz matrix
+    that is best for the largest error of all prefix sums, cut to `bands` bands; matrix and stream are jax-privacy's.
+    Every row of C and its sensitivity is known for `rounds` rounds only: what comes after is not covered.
+    """
+
+    std: float
+    rounds: int = eqx.field(static=True)
+    bands: int = eqx.field(static=True)
+    inner: ServerRule = Add()
+    receives = ("update",)
+
+    def __check_init__(self) -> None:
+        positive("std", self.std)
+        whole("rounds", self.rounds)
+        whole("bands", self.bands, 1, self.rounds)
+        if self.inner.receives != ("update",):
+            raise ValueError(
+                f"correlated noise takes a server rule that works from the update alone, found {self.inner!r}"
+            )
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return self.inner.provides
+
+    @property
+    def strategy(self) -> jax.Array:
+        """The first column of C, of norm 1."""
+        from jax_privacy.matrix_factorization import toeplitz
+
+        coefficients = toeplitz.optimal_max_error_strategy_coefs(self.rounds)[: self.bands]
+        return coefficients / jnp.linalg.norm(coefficients)
+
+    def sensitivity(self, separation: int) -> float:
+        """How far one client moves C·(what was received), in units of what it can move one round.
+
+        It takes part once in `separation` rounds at most.
+        """
+        from jax_privacy.matrix_factorization import toeplitz
+
+        parts = -(-self.rounds // separation)
+        return float(toeplitz.minsep_sensitivity_squared(self.strategy, separation, parts, self.rounds)) ** 0.5
+
+    def _stream(self) -> Any:
+        from jax_privacy.matrix_factorization import toeplitz
+
+        return toeplitz.inverse_as_streaming_matrix(self.strategy)
+
+    def init(self, model: Vector) -> State:
+        return self.inner.init(model) | {"correlated": self._stream().init_multiply(model)}
+
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+        fresh = self.std * random.normal(key, received["update"].shape)
+        noise, stream = self._stream().multiply_next(fresh, state["correlated"])
+        moved = self.inner(key, state, {"update": received["update"] + noise}, share)
+        return moved | {"correlated": stream}
