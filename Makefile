@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test check bench slow clean torch help
 
 help:
-	@echo "make demo   FedAvg beside SCAFFOLD on the embedded digits: reports and a comparison in runs/demo"
+	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
 	@echo "make test   run all tests but the slow ones"
 	@echo "make slow   run the slow tests"
 	@echo "make check  ruff, mypy and the import rules"
@@ -20,9 +20,10 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/hush run examples/demo.toml --out runs/demo/fedavg --force
-	$(BIN)/hush run examples/demo.toml --set algorithm.name=scaffold --out runs/demo/scaffold --force
-	$(BIN)/hush compare runs/demo/fedavg runs/demo/scaffold --out runs/demo/comparison
+	$(BIN)/hush run examples/demo/fedavg.toml --out runs/demo/fedavg --force
+	$(BIN)/hush run examples/demo/fedpaq.toml --out runs/demo/fedpaq --force
+	$(BIN)/hush run examples/demo/private_fedpaq.toml --out runs/demo/private_fedpaq --force
+	$(BIN)/hush compare runs/demo/fedavg runs/demo/fedpaq runs/demo/private_fedpaq --out runs/demo/comparison
 
 test: $(READY)
 	$(BIN)/python -m pytest

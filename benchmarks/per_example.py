@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -69,7 +70,9 @@ class Stacked(Oracle):
 
 
 class JaxPrivacy(Oracle):
-    """The same by jax-privacy."""
+    """The same by jax-privacy, so many examples at once."""
+
+    at_once: int | None = eqx.field(static=True)
 
     def __call__(self, key, params, rows, weights, data):
         from jax_privacy import clipped_grad
@@ -77,14 +80,16 @@ class JaxPrivacy(Oracle):
         def loss(params, batch):
             return data.problem.loss(params, *batch, jnp.ones(1))
 
-        return clipped_grad(loss, l2_clip_norm=one_client.CLIP, normalize_by=len(rows))(params, data.examples(rows))
+        settings = {"l2_clip_norm": one_client.CLIP, "normalize_by": len(rows), "microbatch_size": self.at_once}
+        return clipped_grad(loss, **settings)(params, data.examples(rows))
 
 
 ORACLES = {
     "hush, not clipped": MeanGradient(),
     "hush, clipped": ClippedPerExample(one_client.CLIP),
     "hush, clipped, any model": Stacked(),
-    "hush, clipped by jax-privacy": JaxPrivacy(),
+    "jax-privacy, all at once": JaxPrivacy(None),
+    "jax-privacy, one by one": JaxPrivacy(1),
 }
 PEERS = {"PyTorch, not clipped": "plain", "Opacus, hooks": "hooks", "Opacus, ghost": "ghost"}
 

@@ -9,7 +9,7 @@ from hush.core.algorithm import Algorithm
 from hush.core.check import known
 from hush.core.contract import LocalRule, Stage
 from hush.core.schedules import Rate
-from hush.local import ClippedPerExample, Direction, Fresh, LocalSGD, Perturbed, Subset, WeightDecay
+from hush.local import Batches, ClippedPerExample, Direction, Fresh, Full, LocalSGD, Perturbed, Subset, WeightDecay
 from hush.privacy import NoGuarantee, noise_multiplier_for, releases
 from hush.server import Add
 from hush.uplink import QSGD
@@ -22,7 +22,7 @@ def private_fedpaq(
     *,
     steps: int = 10,
     lr: Rate = 0.1,
-    batch: int = 12,
+    batch: int | None = 12,
     clip: float = 1.0,
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
@@ -41,7 +41,8 @@ def private_fedpaq(
     """FedPAQ whose clients clip each example's gradient to `clip` and add noise, then quantise (`levels=None`: do not).
 
     The noise is `noise_multiplier` sensitivities; or what an `epsilon` with its `delta` asks for after so many
-    `participations` of a client that holds `examples` examples. A client draws `steps` batches of different examples.
+    `participations` of a client that holds `examples` examples. A client draws `steps` batches of different examples;
+    `batch=None` is all of its data in every step, which hides an example best where clients hold little.
     """
     known("perturbation", perturbation, PERTURBATIONS)
     if noise_multiplier is None:
@@ -52,7 +53,7 @@ def private_fedpaq(
     z, bound = float(noise_multiplier), float(clip)
     by_step = perturbation == "step"
     oracle = ClippedPerExample(bound, z if by_step else 0.0, microbatch)
-    batches = Fresh(batch) if by_step else Subset(batch)
+    batches: Batches = Full() if batch is None else Fresh(batch) if by_step else Subset(batch)
     inner = LocalSGD(as_rate(lr), steps=steps, batches=batches, direction=decay, oracle=oracle)
     local: LocalRule = inner if by_step else Perturbed(inner, z)
     uplink: tuple[Stage, ...] = () if levels is None else (QSGD(levels, block, code),)
@@ -66,7 +67,7 @@ def _calibrated(
     examples: int | None,
     perturbation: str,
     steps: int,
-    batch: int,
+    batch: int | None,
 ) -> float:
     """The least noise within (ε, δ) after so many rounds of a client."""
     if epsilon is None or delta is None or participations is None or examples is None:
@@ -74,7 +75,7 @@ def _calibrated(
             "private_fedpaq takes a noise_multiplier, or epsilon, delta, participations and examples, "
             f"found epsilon={epsilon}, delta={delta}, participations={participations}, examples={examples}"
         )
-    taken = batch if perturbation == "step" else steps * batch
+    taken = examples if batch is None else batch if perturbation == "step" else steps * batch
     if taken > examples:
         raise NoGuarantee(f"a client of {examples} examples has no {taken} different ones for a round")
     uses = participations * (steps if perturbation == "step" else 1)

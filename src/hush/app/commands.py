@@ -25,6 +25,7 @@ def run(
     seeds: int | None,
     rounds: int | None,
     bits: float | None,
+    epsilon: float | None,
     out: Path | None,
     force: bool,
     quiet: bool,
@@ -33,7 +34,7 @@ def run(
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
-    for name, value in (("repetitions", seeds), ("rounds", rounds), ("bit_budget", bits)):
+    for name, value in (("repetitions", seeds), ("rounds", rounds), ("bit_budget", bits), ("epsilon", epsilon)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")
     plan = build(tables)

@@ -62,6 +62,9 @@ def run(
     bits: Annotated[
         float | None, typer.Option(help="A budget of uplink bits, which ends the run: run.bit_budget.")
     ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="A budget of privacy, which ends the run: run.epsilon, at run.delta.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where to write; runs/ALGORITHM-TASK-TIME if not given.")
     ] = None,
@@ -80,7 +83,7 @@ def run(
     """
     from hush.app import commands
 
-    commands.run(settings, changes or [], seeds, rounds, bits, out, force, quiet)
+    commands.run(settings, changes or [], seeds, rounds, bits, epsilon, out, force, quiet)
 
 
 @app.command()
@@ -237,9 +240,10 @@ def cite(
 @app.command()
 @plainly
 def paper(
-    name: Annotated[str, typer.Argument(help="Which paper: fedpaq.")] = "fedpaq",
+    name: Annotated[str, typer.Argument(help="Which paper: fedpaq or clipping.")] = "fedpaq",
     figure: Annotated[
-        str | None, typer.Option(metavar="N", help="Only this figure or table of it; fedpaq: table, 2, 3 …")
+        str | None,
+        typer.Option(metavar="N", help="Only this figure or table: table, 2, 3, 4 …; table-1 …"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A trial in seconds, on the embedded digits.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the page and its figures.")] = Path(
@@ -251,6 +255,7 @@ def paper(
     \b
     hush paper fedpaq --quick
     hush paper fedpaq --figure 3
+    hush paper clipping --figure table-1
     hush paper fedpaq --out docs/results
     """
     from hush.app import paper as papers

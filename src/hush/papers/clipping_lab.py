@@ -35,7 +35,7 @@ NAMES = {
     "resnet18": "ResNet-18",
     "softmax": "softmax",
 }
-RATES = {"mlp": 0.1, "lenet5": 0.1, "alexnet": 0.05, "mobilenet_v2": 0.05, "resnet18": 0.05, "softmax": 0.3}
+RATES = {"mlp": 0.1, "lenet5": 0.1, "alexnet": 0.02, "mobilenet_v2": 0.05, "resnet18": 0.05, "softmax": 0.3}
 DELTA = 1e-5
 HALF = 0.5  # of the mean length of an update, the paper's clipping bound
 NEVER = 1e9  # a bound that nothing reaches: FedAvg as the same program

@@ -11,11 +11,13 @@ from matplotlib.figure import Figure
 from hush.report import markup, words
 from hush.report.canvas import Drawing, settled, write_png
 from hush.report.plots import SIZE, Line, chart, check, lines
+from hush.report.privacy_page import in_one_line, spent_by_each
 from hush.report.records import (
     TOTALS,
     Point,
     final,
     flat,
+    load_json,
     load_records,
     load_settings,
     measures,
@@ -28,7 +30,7 @@ from hush.report.records import (
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 
 # Bits first: what hush is about is what is said to get somewhere, not how many rounds it took.
-AGAINST = ("uplink_bits", "round", "iterations", "seconds", "channel_seconds")
+AGAINST = ("uplink_bits", "round", "iterations", "epsilon", "seconds", "channel_seconds")
 LARGE = (5.6, 3.6)  # two in a row
 SETTINGS_IN_A_LABEL = 2
 
@@ -39,6 +41,7 @@ class Run(NamedTuple):
     label: str
     records: pd.DataFrame
     settings: dict[str, Any]
+    folder: Path
 
 
 def compare(folders: Sequence[str | Path], measure: str | None = None, against: str = "uplink_bits") -> Figure:
@@ -65,6 +68,7 @@ def write_comparison(folders: Sequence[str | Path], out: Path) -> Path:
     for measure in _common(runs):
         drawn = "".join(_figure(runs, measure, against, path.parent) for against in _axes(runs))
         body += [f"<h2>{markup.text(words.meaning(measure).capitalize())}</h2>", f'<div class="grid two">{drawn}</div>']
+    body += _spent(runs, path.parent)
     body += _sources(folders, runs)
     title = ", ".join(Path(folder).resolve().name for folder in folders)
     return markup.write(path, markup.document(title, "hush, comparison of runs", body))
@@ -90,7 +94,7 @@ def _load(folders: Sequence[str | Path]) -> list[Run]:
         if len(each) == 0:
             raise ValueError(f"{path} cannot be compared: its run stopped before the first evaluation")
     labels = _labels(paths, [flat(each) for each in settings])
-    return [Run(*run) for run in zip(labels, records, settings, strict=True)]
+    return [Run(*run) for run in zip(labels, records, settings, paths, strict=True)]
 
 
 def _labels(paths: list[Path], settings: list[dict[str, Any]]) -> list[str]:
@@ -179,6 +183,22 @@ def _summary(runs: list[Run]) -> list[str]:
     ]
     note = "final mean ± standard deviation over repetitions"
     return [f"<h2>At the end<small>{note}</small></h2>", markup.table("summary", heads, rows, len(names))]
+
+
+def _spent(runs: list[Run], files: Path) -> list[str]:
+    """What each client of each run has spent, of privacy where there is a guarantee, of rounds and bits."""
+    drawn = []
+    for number, run in enumerate(runs):
+        if not (run.folder / "clients.parquet").is_file():
+            continue
+        clients = pd.read_parquet(run.folder / "clients.parquet")
+        picture = settled(spent_by_each(clients[clients["repetition"] == clients["repetition"].min()]))
+        write_png(picture, files / f"clients-{number}.png")
+        privacy = load_json(run.folder / "status.json").get("privacy", {})
+        said = f"{run.label}: {in_one_line(privacy)}"
+        drawn.append(markup.figure(f"clients-{number}", picture, said, said, "wide"))
+    note = "first repetition"
+    return [f"<h2>What each client spent<small>{note}</small></h2>", *drawn] if drawn else []
 
 
 def _name(value: Any) -> str:

@@ -41,6 +41,7 @@ th, td { padding: 8px 16px; text-align: right; white-space: nowrap; border-botto
 th { white-space: normal; vertical-align: bottom; font-weight: 600; font-size: 13px; color: var(--soft); }
 tr:last-child td { border-bottom: 0; }
 td.name, th.name { text-align: left; }
+#privacy td + td { white-space: normal; }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; align-items: start; }
 @media (min-width: 900px) { .grid.two { grid-template-columns: 1fr 1fr; } }
 figure { margin: 0; padding: 12px 12px 10px; min-width: 0; }

@@ -103,7 +103,7 @@ def _numbers(
     pairs += [("repetitions", words.count(records["repetition"].nunique()))]
     pairs += [("sweep points", words.count(len(found)))] if len(found) > 1 else []
     if len(found) == 1:
-        shown = [name for name in (*measures(records)[:1], "uplink_bits") if name in records.columns]
+        shown = [name for name in (*measures(records)[:1], "uplink_bits", "epsilon") if name in records.columns]
         pairs += [(words.meaning(name), words.in_words(name, summary(records, name)[0])) for name in shown]
     pairs += said
     if "seconds" in records.columns:

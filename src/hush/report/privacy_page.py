@@ -1,4 +1,4 @@
-"""The report's words and pictures of privacy: the guarantee with its assumptions, what each client spent, and updates."""
+"""The report on privacy: the guarantee with its assumptions, what each client spent, and their updates."""
 
 import math
 from pathlib import Path
@@ -49,6 +49,16 @@ def figures(found: dict[str, Any]) -> list[tuple[str, str]]:
         printed = number(found["printed per round"])
         said += [("as paper 000 prints it", f"{printed} for one round, by a formula that does not hold; see the docs")]
     return said
+
+
+def in_one_line(found: dict[str, Any]) -> str:
+    """The figure and the least that must stand beside it."""
+    if found.get("guarantee", "none") == "none":
+        return "no privacy guarantee"
+    table = found["guarantee"]
+    trusted = table["who is trusted"].partition(":")[0]
+    figure = f"ε = {number(found['epsilon'])} for the worst client at δ = {found['delta']:g}"
+    return f"{figure}; protected is {table['what is protected']}, trusted is {trusted}"
 
 
 def number(epsilon: float) -> str:

@@ -95,8 +95,13 @@ def lost(frame: pd.DataFrame, measure: str) -> int:
 
 
 def summary(frame: pd.DataFrame, column: str) -> tuple[float, float | None]:
-    """The final mean over the repetitions that are finite, and their standard deviation where there are several."""
+    """The final mean over the repetitions that are finite, and their standard deviation where there are several.
+
+    Of ε the largest: a promise is kept in every repetition or not at all.
+    """
     values = final(frame)[column].to_numpy(dtype=float)
+    if column == "epsilon":
+        return (float(values.max()) if len(values) else math.nan), None
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return math.nan, None

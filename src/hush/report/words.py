@@ -140,13 +140,15 @@ def in_words(column: str, value: float) -> str:
 
 
 def with_spread(column: str, mean: float, deviation: float | None) -> str:
-    """A mean and, if there is one, the standard deviation around it, in one unit.
+    """A mean and, if there is one, the standard deviation around it, in one unit. No ε is no guarantee.
 
     >>> with_spread("accuracy", 0.91, 0.002), with_spread("test_loss", 0.184412, 0.01088)
     ('91.00 ± 0.20 %', '0.184 ± 0.011')
     """
+    if column == "epsilon" and math.isnan(mean):
+        return "no guarantee"
     if not math.isfinite(mean):
-        return "not finite"
+        return "∞" if column == "epsilon" else "not finite"
     chosen = unit(column, mean)
     # Every repetition often costs the same, and then there is no spread to speak of.
     alone = deviation is None or not math.isfinite(deviation) or (deviation == 0 and column.endswith(COSTS))
