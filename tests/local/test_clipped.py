@@ -52,7 +52,7 @@ def test_memory_is_bounded_by_the_microbatch():
 
 
 def test_noise_has_the_declared_deviation():
-    """Chi-square over 20 draws of 1,045 numbers: a right law fails once in 10,000 seeds."""
+    """Chi-square over 20 draws of 1,047 numbers: a right law fails once in 10,000 seeds."""
     params, data = case("mlp").params, case("mlp").problem.client(0)
     rows, weights = jnp.arange(8), jnp.where(jnp.arange(8) < 5, 0.2, 0.0)
 

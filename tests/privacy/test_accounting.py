@@ -1,7 +1,6 @@
-"""What releases cost, held to dp_accounting called directly, to a second accountant, to closed forms and to integrals."""
+"""What releases cost, held to dp_accounting called directly, to a second accountant and to closed forms."""
 
-from decimal import Decimal, localcontext
-from math import comb, exp, inf, isfinite, log, log1p, sqrt
+from math import exp, inf, isfinite, log, log1p, sqrt
 
 import dp_accounting
 import numpy as np
@@ -11,7 +10,6 @@ from dp_accounting.pld import PLDAccountant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
-from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
@@ -56,15 +54,6 @@ def library_rdp(release, count, delta, orders=None):
     relation = ADD_OR_REMOVE if release.relation == "add-or-remove" else REPLACE
     accountant = rdp.RdpAccountant(orders, relation)
     return accountant.compose(release.event(count)).get_epsilon(delta)
-
-
-def library_curve(release, orders):
-    relation = ADD_OR_REMOVE if release.relation == "add-or-remove" else REPLACE
-    return rdp.RdpAccountant(orders, relation).compose(release.event()).rdp
-
-
-def ours_at(curve, orders):
-    return curve[np.searchsorted(renyi.ORDERS, orders)]
 
 
 class TestReleases:
@@ -160,62 +149,6 @@ class TestWithoutSampling:
         assert best * (1 - 1e-9) <= found <= best * 1.002
         # The library's own orders, of which there are as many, stop at 1.1 and are far apart above 64.
         assert found <= library_rdp(Release(noise, "replace"), 1, delta) * 1.001
-
-
-class TestRenyi:
-    @pytest.mark.parametrize("noise", [0.3, 1.0, 4.3, 30.0])
-    @pytest.mark.parametrize("size", [1, 120, 420])
-    def test_whole_orders_are_the_librarys(self, noise, size):
-        orders = [2, 3, 5, 8, 12, 24, 41]
-        found = ours_at(renyi.poisson(noise, size / 600), orders)
-        np.testing.assert_allclose(found, library_curve(poisson(noise, size / 600), orders), rtol=1e-8)
-        found = ours_at(renyi.subset(noise, size / 600), orders)
-        capped = np.minimum(library_curve(subset(noise, size), orders), np.array(orders) / (2 * noise**2))
-        # The library's differences have lost half their digits where ours are a little below.
-        np.testing.assert_allclose(found, capped, rtol=1e-4 if noise > 4 else 1e-8)
-
-    @pytest.mark.parametrize(("noise", "rate"), [(0.3, 0.1), (1.0, 0.04), (1.5, 0.7), (5.0, 0.3), (50.0, 0.01)])
-    def test_broken_orders_of_poisson_sampling_by_integration(self, noise, rate):
-        """The density ratio to the power α, integrated piecewise by another rule."""
-        for index in np.flatnonzero(renyi.ORDERS < 11)[::20]:
-            order = renyi.ORDERS[index]
-
-            def integrand(x, order=order):
-                ratio = np.logaddexp(log1p(-rate), log(rate) + x / noise - 0.5 / noise**2)
-                return exp(order * ratio - x**2 / 2) / sqrt(2 * np.pi)
-
-            edges = np.linspace(-10, order / noise + 10, 12)
-            moment = sum(quad(integrand, *edge)[0] for edge in zip(edges, edges[1:], strict=False))
-            found = renyi.poisson(noise, rate)[index] * (order - 1)
-            assert found == pytest.approx(log(moment), rel=1e-7, abs=3e-14)
-
-    @pytest.mark.parametrize("noise", [0.5, 3.0, 30.0, 300.0])
-    def test_even_moments_in_exact_arithmetic(self, noise):
-        """Σ (−1)^(l − i) C(l, i) e^(i(i − 1)/2z²) with a thousand digits, which is what cancels in floating point."""
-        moments = renyi._even_moments(noise)
-        with localcontext() as context:
-            context.prec = 1000
-            growth = (Decimal(1) / (2 * Decimal(noise) ** 2)).exp()
-            for half in (1, 2, 5, 32, 100):
-                l = 2 * half  # noqa: E741
-                exact = sum((-1) ** (l - i) * comb(l, i) * growth ** (i * (i - 1)) for i in range(l + 1))
-                assert moments[half] == pytest.approx(float(exact.ln()), rel=1e-11, abs=1e-11)
-
-    def test_where_the_librarys_subsets_are_lost_in_rounding(self):
-        """At a rate of a fifth its divergence of order 128 is above that without sampling."""
-        assert library_curve(subset(100.0), [128])[0] > 128 / (2 * 100.0**2)
-        expected = ours_at(renyi.subset(100.0, 0.2), [63]) / 63
-        order = renyi.ORDERS[np.searchsorted(renyi.ORDERS, 128)]
-        assert ours_at(renyi.subset(100.0, 0.2), [order]) / order == pytest.approx(expected, rel=0.02)
-
-    @given(st.floats(0.05, 1000), st.floats(1e-4, 0.999))
-    @settings(deadline=None, max_examples=40)
-    def test_curves_rise_with_the_order_and_stay_below_no_sampling(self, noise, rate):
-        for curve in (renyi.poisson(noise, rate), renyi.subset(noise, rate)):
-            assert np.all(np.isfinite(curve))
-            assert np.all(curve > 0)
-            assert np.all(np.diff(curve * (renyi.ORDERS - 1)) > -3e-14)
-            assert np.all(curve <= renyi.unsampled(noise) * (1 + 1e-9) + 1e-12)
 
 
 class TestPoisson:
@@ -316,17 +249,6 @@ class TestSubset:
             true = divergence(lambda x, at=here: mixture(x, at), lambda x, at=there: mixture(x, at), found.epsilon)
             assert true <= delta * (1 + 1e-6)
 
-    @pytest.mark.parametrize(("noise", "rate"), [(0.6, 0.1), (2.0, 0.3), (6.0, 0.02), (6.0, 0.9)])
-    def test_the_bound_is_above_the_divergence_of_a_pair(self, noise, rate):
-        x = np.linspace(-120, 120, 480_001)
-        second = norm.logpdf(x, 0, noise)
-        first = np.logaddexp(log1p(-rate) + second, log(rate) + norm.logpdf(x, 1, noise))
-        for index in range(0, len(renyi.ORDERS), 25):
-            order = renyi.ORDERS[index]
-            if order / noise < 50:  # the peak is in the window
-                true = log(np.trapezoid(np.exp(order * first + (1 - order) * second), x)) / (order - 1)
-                assert renyi.subset(noise, rate)[index] >= true - 1e-9
-
     @given(st.floats(0.4, 60), st.integers(1, 590), st.integers(1, 300), deltas)
     @settings(deadline=None, max_examples=40)
     def test_less_noise_more_rounds_or_a_larger_subset_cost_more(self, noise, size, count, delta):
@@ -373,7 +295,7 @@ class TestSpent:
         for count in (-1, 1.5, True):
             with pytest.raises(ValueError, match="count must be a whole number of at least 0"):
                 spent({poisson(1.0): count}, 1e-5)
-        with pytest.raises(ValueError, match="expected a Release, found 1.0"):
+        with pytest.raises(ValueError, match=r"expected a Release, found 1\.0"):
             spent([(1.0, 1)], 1e-5)
         with pytest.raises(ValueError, match="unknown accountant 'moments'; known: least, pld, rdp"):
             epsilon_spent({poisson(1.0): 1}, 1e-5, "moments")

@@ -122,7 +122,7 @@ def test_what_is_refused():
         equation_13_noise(1.0, 1.0)
     with pytest.raises(ValueError, match="epsilon must be a positive number"):
         equation_16_noise(0.0, 1e-4, 0.1)
-    with pytest.raises(ValueError, match="rate must be a number above 0 and at most 1, found 1.5"):
+    with pytest.raises(ValueError, match=r"rate must be a number above 0 and at most 1, found 1\.5"):
         equation_15(1.0, 1.5)
     with pytest.raises(ValueError, match=r"eq 16 has no noise for δ ≥ 1.25γ, found delta = 0.01 and rate = 0.001"):
         equation_16_noise(1.0, 0.01, 0.001)

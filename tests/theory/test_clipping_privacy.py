@@ -119,8 +119,8 @@ def test_the_best_rate_is_root_d_over_n_epsilon():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: noise_multiplier(1.0, 0.0, 0.1, 1), "delta must be above 0 and below 1, found 0.0"),
-        (lambda: noise_multiplier(1.0, 1e-5, 1.5, 1), "rate must be above 0 and at most 1, found 1.5"),
+        (lambda: noise_multiplier(1.0, 0.0, 0.1, 1), "delta must be a positive number, found 0.0"),
+        (lambda: noise_multiplier(1.0, 1e-5, 1.5, 1), "rate must be a number above 0 and at most 1, found 1.5"),
         (lambda: theorem_3_2(1.0, SETTING, 1.0, 1e-5, 0.0), "v must be a positive number"),
         (lambda: constant_of(0.0, 0.1, 1, 1.0, 1e-5), "multiplier must be a positive number"),
         (lambda: corollary_3_2_1(CONSTANTS, SETTING, 1.0, 1e-5, V, threshold=2.0), "at least the gradients' bound 3.0"),

@@ -226,6 +226,47 @@ ENTRIES: dict[str, Entry] = {
             "year": "2018",
         },
     ),
+    "abadi2016deep": (
+        "inproceedings",
+        {
+            "title": "Deep Learning with Differential Privacy",
+            "author": "Abadi, Martin and Chu, Andy and Goodfellow, Ian and McMahan, H. Brendan and Mironov, Ilya and "
+            "Talwar, Kunal and Zhang, Li",
+            "booktitle": "ACM Conference on Computer and Communications Security",
+            "pages": "308--318",
+            "year": "2016",
+        },
+    ),
+    "mcmahan2018learning": (
+        "inproceedings",
+        {
+            "title": "Learning Differentially Private Recurrent Language Models",
+            "author": "McMahan, H. Brendan and Ramage, Daniel and Talwar, Kunal and Zhang, Li",
+            "booktitle": "International Conference on Learning Representations",
+            "year": "2018",
+        },
+    ),
+    "andrew2021differentially": (
+        "inproceedings",
+        {
+            "title": "Differentially Private Learning with Adaptive Clipping",
+            "author": "Andrew, Galen and Thakkar, Om and McMahan, H. Brendan and Ramaswamy, Swaroop",
+            "booktitle": "Advances in Neural Information Processing Systems",
+            "volume": "34",
+            "year": "2021",
+        },
+    ),
+    "kairouz2021practical": (
+        "inproceedings",
+        {
+            "title": "Practical and Private (Deep) Learning without Sampling or Shuffling",
+            "author": "Kairouz, Peter and McMahan, Brendan and Song, Shuang and Thakkar, Om and "
+            "Thakurta, Abhradeep and Xu, Zheng",
+            "booktitle": "International Conference on Machine Learning",
+            "publisher": "PMLR",
+            "year": "2021",
+        },
+    ),
     "he2016deep": (
         "inproceedings",
         {
@@ -284,6 +325,16 @@ USES: dict[str, tuple[str, ...]] = {
     "strongly_convex": (CONSTRAINED,),
     "subset": (CONSTRAINED,),
     "classes_per_client": (CONSTRAINED,),
+    "private_fedpaq": (FEDAVG, "reisizadeh2020fedpaq", "alistarh2017qsgd", "abadi2016deep", CONSTRAINED),
+    "clipped_per_example": ("abadi2016deep",),
+    "perturbed": (CONSTRAINED,),
+    "ce_fedavg": (FEDAVG, CLIPPING),
+    "dp_fedavg": (FEDAVG, "mcmahan2018learning", CLIPPING),
+    "noisy": ("mcmahan2018learning",),
+    "gaussian": (CLIPPING,),
+    "clipped_to_broadcast": ("andrew2021differentially",),
+    "adapting_clip": ("andrew2021differentially",),
+    "correlated_noise": ("kairouz2021practical",),
     "clip": (CLIPPING,),
     "dominant_classes": (CLIPPING,),
     "scheme_i": (LANGEVIN,),

@@ -13,13 +13,9 @@ from dataclasses import replace
 from math import log, sqrt
 from typing import NamedTuple
 
-import dp_accounting
-from dp_accounting import rdp
-
 from hush.core.check import positive, whole
+from hush.privacy import Poisson, noise_multiplier_for
 from hush.theory.clipping import Bound, Setting, SmoothConstants, theorem_3_1
-
-LEAST_MULTIPLIER = 0.05
 
 
 def noise_multiplier(epsilon: float, delta: float, rate: float, rounds: int) -> float:
@@ -30,17 +26,7 @@ def noise_multiplier(epsilon: float, delta: float, rate: float, rounds: int) -> 
     >>> round(noise_multiplier(epsilon=1.5, delta=1e-5, rate=80 / 1920, rounds=100), 2)
     1.53
     """
-    _privacy(epsilon, delta)
-    _rate(rate)
-    whole("rounds", rounds)
-
-    def event(multiplier: float) -> dp_accounting.DpEvent:
-        release = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier))
-        return dp_accounting.SelfComposedDpEvent(release, rounds)
-
-    guess = dp_accounting.LowerEndpointAndGuess(LEAST_MULTIPLIER, 2.0)
-    found = dp_accounting.calibrate_dp_mechanism(rdp.RdpAccountant, event, epsilon, delta, guess)
-    return float(found)
+    return noise_multiplier_for(epsilon, delta, rounds, "add-or-remove", Poisson(rate), accountant="rdp")
 
 
 def theorem_3_2(bound: float, setting: Setting, epsilon: float, delta: float, v: float) -> float:

@@ -13,17 +13,16 @@
 """
 
 from dataclasses import replace
-from math import exp, log, log1p, sqrt
+from math import exp, log1p
 from typing import NamedTuple
 
-import dp_accounting
-from dp_accounting import rdp
-
 from hush.core.check import known, positive, whole
+from hush.local import output_sensitivity
+from hush.privacy import Subset, gaussian_noise, noise_multiplier_for
+from hush.privacy.printed import bought, equation_16_noise
 from hush.theory.fedpaq import Setting
 
 CASES = ("distinct", "any", "scalar_glm")
-ORDERS = (*range(2, 65), 96, 128)
 RECORDS = 10**6  # the accountant wants whole numbers of records for a rate
 
 
@@ -57,10 +56,8 @@ def sensitivity(
     whole("uses", uses, 1, steps)
     if as_printed:
         return 4 * lr * steps * bound
-    if case == "any":
-        return 2 * lr * steps * bound
-    if case == "distinct":
-        return 2 * lr * bound * (steps - 1 + 1 / batch)
+    if case != "scalar_glm":
+        return float(output_sensitivity(lr, bound, steps, 1 / batch if case == "distinct" else 1.0))
     if smoothness is None or not lr <= 2 / smoothness:
         raise ValueError(f"scalar_glm needs lr of at most 2/smoothness, found lr {lr!r} and smoothness {smoothness!r}")
     return 2 * lr * bound * uses / batch
@@ -78,28 +75,15 @@ def least_multiplier(epsilon: float, delta: float, rate: float = 1.0, rounds: in
     _privacy(epsilon, delta, rate)
     whole("rounds", rounds)
     if rounds == 1:
-        return float(dp_accounting.get_sigma_gaussian(log1p((exp(epsilon) - 1) / rate), delta / rate))
-    plain = sqrt(rounds) * float(dp_accounting.get_sigma_gaussian(epsilon, delta))
-    if rate == 1:
-        return plain
-
-    def event(multiplier: float) -> dp_accounting.DpEvent:
-        release = dp_accounting.GaussianDpEvent(multiplier)
-        subset = dp_accounting.SampledWithoutReplacementDpEvent(RECORDS, max(1, round(rate * RECORDS)), release)
-        return dp_accounting.SelfComposedDpEvent(subset, rounds)
-
-    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
-    guess = dp_accounting.LowerEndpointAndGuess(0.05, plain)
-    found = dp_accounting.calibrate_dp_mechanism(
-        lambda: rdp.RdpAccountant(ORDERS, relation), event, epsilon, delta, guess
-    )
-    return min(plain, float(found))
+        return gaussian_noise(log1p((exp(epsilon) - 1) / rate), delta / rate)
+    sampling = Subset(max(1, round(rate * RECORDS)), RECORDS)
+    return noise_multiplier_for(epsilon, delta, rounds, "replace", sampling)
 
 
 def printed_multiplier(epsilon: float, delta: float, rate: float) -> float:
     """Eq 16: √(2 ln(1.25γ/δ)) · 2γ/ε sensitivities of noise."""
     _privacy(epsilon, delta, rate)
-    return sqrt(2 * log(1.25 * rate / delta)) * 2 * rate / epsilon
+    return equation_16_noise(epsilon, delta, rate)
 
 
 def epsilon_of_equation_16(epsilon: float, delta: float, rate: float) -> float:
@@ -108,8 +92,8 @@ def epsilon_of_equation_16(epsilon: float, delta: float, rate: float) -> float:
     >>> round(epsilon_of_equation_16(1.0, 1e-4, 0.1), 2), round(epsilon_of_equation_16(2.0, 1e-4, 0.1), 1)
     (2.25, 8.7)
     """
-    whole_set = dp_accounting.get_epsilon_gaussian(printed_multiplier(epsilon, delta, rate), delta / rate)
-    return log1p(rate * (exp(whole_set) - 1))
+    _privacy(epsilon, delta, rate)
+    return bought(epsilon, delta, Subset(max(1, round(rate * RECORDS)), RECORDS)).per_round
 
 
 def privacy_term(
