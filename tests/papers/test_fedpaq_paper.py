@@ -6,21 +6,25 @@ import pytest
 
 import hush
 from hush.app import paper
-from hush.papers import PAPERS, Lab, Paper, Section, claims_table, write
+from hush.papers import PAPERS, Paper, Section, claims_table, write
 from hush.papers.fedpaq import PUBLISHED, _loss_at, _near, _rises
-from hush.papers.fedpaq_lab import AUTHORS, OneRoundLate, Setting
+from hush.papers.fedpaq_lab import AUTHORS, DELTA, FedPAQLab, OneRoundLate, PrivateSetting, Setting
+from hush.papers.fedpaq_private import composed, nominal
 from hush.papers.writing import judged, markdown_table, only_when
+from hush.privacy import describe
 
 
 def test_the_whole_paper_quickly(tmp_path, capsys):
     paper.reproduce("fedpaq", None, True, tmp_path)
     page = (tmp_path / "fedpaq.md").read_text()
-    for heading in ("Claims and verdicts", "The authors' table", "Equal bits", "Figure 2", "Figure 3", "measured bits"):
+    headings = ("Claims and verdicts", "The authors' table", "Equal bits", "Figure 2", "Figure 3", "measured bits")
+    for heading in (*headings, "Figure 4 (a)", "At the composed ε", "Figures 2 and 3 (b), private"):
         assert heading in page
     assert "Made by `hush paper fedpaq --quick`" in page
     assert "a trial of the code" in page
     pictures = {path.stem for path in (tmp_path / "fedpaq").glob("*.png")}
-    assert pictures == {"figure-2a", "figure-2b", "figure-3a", "figure-3b", "measured-bits", "against-bits"}
+    private = {"figure-4a", "figure-2-private", "figure-3b-private"}
+    assert pictures == {"figure-2a", "figure-2b", "figure-3a", "figure-3b", "measured-bits", "against-bits", *private}
     for name in pictures:
         assert f"(fedpaq/{name}.png)" in page
     assert str(tmp_path / "fedpaq.md") in capsys.readouterr().out
@@ -60,7 +64,7 @@ def test_the_authors_settings():
 
 def test_a_run_is_made_once():
     said = []
-    lab = Lab(quick=True, say=said.append)
+    lab = FedPAQLab(quick=True, say=said.append)
     setting = Setting(rounds=2, clients=2, steps=1)
     assert lab.records(setting) is lab.records(setting)
     assert said == ["E = 1 steps, M = 2, s = 10 (dense)"]
@@ -89,7 +93,9 @@ def test_verdicts_follow_from_numbers():
 def test_a_page_is_written_as_markdown(tmp_path):
     section = Section("One", "Text.", [("A table:", pd.DataFrame({"a|b": [0.123456], "c": ["x|y"]}))])
     told = Section("Two", "", claims=[judged("it is so", True, "1 of 1")])
-    path = write(Paper("Title", "About.", {}), "name", [section, told], tmp_path, "hush paper name", "Settings.")
+    path = write(
+        Paper("Title", "About.", {}, FedPAQLab), "name", [section, told], tmp_path, "hush paper name", "Settings."
+    )
     text = path.read_text()
     assert "| it is so | holds | 1 of 1 |" in text
     assert "| 0.1235 | x\\|y |" in text
@@ -98,6 +104,21 @@ def test_a_page_is_written_as_markdown(tmp_path):
 
 
 def test_every_paper_has_experiments():
-    assert set(PAPERS) == {"fedpaq"}
+    assert set(PAPERS) == {"fedpaq", "clipping"}
     assert list(PAPERS["fedpaq"].experiments)[:4] == ["table", "equal-bits", "2", "3"]
     assert hush.fedpaq(steps=1).uplink[0].levels == 10
+
+
+def test_private_settings_keep_the_epsilon_they_name():
+    """Nominal: one round of noise at the steps is within ε. Composed: so are all rounds, for either kind of noise."""
+    lab = FedPAQLab(quick=True, say=str)
+    step = nominal(lab, PrivateSetting("step", steps=4), 1.0)
+    assert 0.95 < describe(step.algorithm(), lab.problem, 5).spent((1,), lab.examples, DELTA).epsilon <= 1.0
+    for noise in ("step", "output"):
+        setting = composed(lab, PrivateSetting(noise, steps=4), 3.0, participations=6)
+        found = describe(setting.algorithm(), lab.problem, 10).spent((6,), lab.examples, DELTA)
+        assert 2.9 < found.epsilon <= 3.0
+    # Noise as in the figures is that of one example in one step, in units of the proved sensitivity.
+    figures = PrivateSetting("figures", noise_multiplier=2.0, steps=4, rate=0.2, examples=100)
+    assert figures.batch == 5
+    assert figures.algorithm().local.noise_multiplier == pytest.approx(2.0 * (1 / 5) / (3 + 1 / 5))

@@ -1,4 +1,4 @@
-"""Rényi divergences, held to dp_accounting where it is sound, to integrals, and to arithmetic with a thousand digits."""
+"""Rényi divergences, held to dp_accounting where it is sound, to integrals, and to arithmetic of a thousand digits."""
 
 from decimal import Decimal, localcontext
 from itertools import pairwise

@@ -21,12 +21,12 @@ def quiet(*arguments, **settings):
 def test_the_ledger_counts_every_client(unequal):
     result = quiet(ELIAS, unequal, rounds=6, repetitions=2, evaluate_every=6, keep_models=True)
     clients = result.clients
-    assert clients.columns.tolist() == ["repetition", "client", "uplink_bits", "downlink_bits"]
+    assert clients.columns.tolist() == ["repetition", "client", "rounds", "uplink_bits", "downlink_bits"]
     assert len(clients) == 2 * 7
     for name in ("uplink_bits", "downlink_bits"):
         totals = clients.groupby("repetition")[name].sum().to_numpy()
         np.testing.assert_array_equal(totals, result.records[name])
-    assert (clients["downlink_bits"] % (32 * 18) == 0).all()
+    assert (clients["downlink_bits"] == clients["rounds"] * 32 * 18).all()
     assert clients["downlink_bits"].sum() == 2 * 6 * 3 * 32 * 18
     assert (clients["uplink_bits"] % 8 == 0).all()
 
@@ -96,7 +96,7 @@ def test_a_budget_that_pays_for_nothing(unequal, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "a run needs rounds, a bit_budget, or both"),
+        ({}, "a run needs rounds, a bit_budget, or an epsilon at which to stop"),
         ({"bit_budget": -1.0}, "bit_budget must be a positive number, found -1.0"),
         ({"rounds": 3, "capacity": 0.0}, "capacity must be a positive number, found 0.0"),
     ],

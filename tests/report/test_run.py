@@ -74,12 +74,12 @@ def _interrupt_after(patched, rounds):
     """A real SIGINT while the simulation is in the round after which it must stop."""
     advance = run_module.Simulation.advance
 
-    def interrupting(simulation, block, bit_budget=None):
+    def interrupting(simulation, block, *limits):
         if simulation.round + block >= rounds:
             block = min(block, rounds - simulation.round) if simulation.round < rounds else block
             if simulation.round + block == rounds and block:
                 os.kill(os.getpid(), signal.SIGINT)
-        return advance(simulation, block, bit_budget)
+        return advance(simulation, block, *limits)
 
     patched.setattr(run_module.Simulation, "advance", interrupting)
 

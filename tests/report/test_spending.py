@@ -77,6 +77,21 @@ def test_watched_updates_are_a_table(local, digits):
         _ = go(hush.fedavg(5, steps=1), digits, 1).updates
 
 
+def test_the_page_says_what_clipping_did(digits, tmp_path):
+    made = hush.ce_fedavg(10, clip=0.2, steps=2, batch=8, lr=0.3)
+    result = go(made, digits, 8, watch=True, folder=tmp_path / "clipped")
+    page = (tmp_path / "clipped" / "report.html").read_text()
+    table = page[page.index('id="clipping"') :]
+    last = result.updates[result.updates["round"] > 6]
+    factors = np.minimum(1, 0.2 / last["local_norm"])
+    assert "7 to 8" in table
+    assert f"{100 * (factors < 1).mean():.1f} %" in table
+    assert f"{factors.mean():.3f}" in table
+    # The share that the engine counted is the same.
+    clipped = result.records["clipped"].iloc[-1]
+    assert clipped == pytest.approx((result.updates[result.updates["round"] > 5]["local_norm"] > 0.2).mean())
+
+
 def test_a_run_without_a_guarantee_says_why(digits, tmp_path):
     result = go(hush.fedavg(5, steps=1), digits, 2, folder=tmp_path / "plain")
     assert "epsilon" not in result.records.columns

@@ -22,7 +22,7 @@ CODES = {
 }
 
 # Errors of modules that are imported only when they are needed.
-LATER = {("hush.report.run", "Diverged"): DIVERGED, ("hush.tasks.download", "DataUnavailable"): NO_DATA}
+LATER = {("hush.report.endings", "Diverged"): DIVERGED, ("hush.tasks.download", "DataUnavailable"): NO_DATA}
 
 EPILOGUE = "\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in CODES.items())])
 

@@ -2,9 +2,9 @@
 
 dp_accounting has these too, and the tests hold ours to it; ours serve where its do not. Its fractional orders of
 Poisson sampling lose the signs of a series, which makes them loose or infinite. Its sampling without replacement takes
-high differences of nearly equal numbers, which beyond order 64 are rounding error once the multiplier is above 20, and
-needs a fifth of a second each time. Here all sums have positive terms, so that nothing cancels, and all orders are
-computed at once.
+high differences of nearly equal numbers: with a multiplier above 20 that is rounding error beyond order 64, and with
+much more it fails altogether (a math domain error). Here all sums have positive terms, so nothing cancels, and all
+orders are computed at once.
 """
 
 from functools import cache

@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 
 from hush.report import markup, words
 from hush.report.canvas import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
+from hush.report.records import load_settings
+from hush.theory.clipping import clip_factor, clipping_bias
 
 # Rounds shown of a watched run, in shares of the way: the first clients have no global update to be compared with.
 SHOWN = (0.05, 0.35, 0.65, 1.0)
@@ -86,13 +88,32 @@ def updates_section(folder: Path) -> list[str]:
     path = folder / "updates.parquet"
     if not path.is_file():
         return []
-    drawn = scatter(pd.read_parquet(path))
+    updates = pd.read_parquet(path)
+    drawn = scatter(updates)
     write_png(drawn, folder / "updates.png")
     said = (
         "Every dot is one client's update in one round: its length, and its angle to the last global update; the large "
         "dot is their mean. Such a picture can be made in a simulation only: it shows what privacy is to hide."
     )
-    return ["<h2>Updates of the clients</h2>", markup.figure("updates", drawn, said, said, "wide")]
+    body = ["<h2>Updates of the clients</h2>", markup.figure("updates", drawn, said, said, "wide")]
+    bounds = [stage["bound"] for stage in load_settings(folder).get("uplink", []) if stage.get("piece") == "clip"]
+    return body if not bounds else [*body, _clipping(updates, float(bounds[0]))]
+
+
+def _clipping(updates: pd.DataFrame, bound: float) -> str:
+    """What clipping did, in the terms of paper 002's Theorem 3.1, over four parts of the run."""
+    rows = []
+    for part in np.array_split(np.unique(updates["round"]), 4):
+        these = updates[updates["round"].isin(part)]
+        if len(these) == 0:
+            continue
+        each = [clipping_bias(norms.to_numpy()[None], bound) for _, norms in these.groupby("round")["local_norm"]]
+        factors = clip_factor(these["local_norm"], bound)
+        shares = f"{100 * (factors < 1).mean():.1f} %"
+        means = f"{factors.mean():.3f}", f"{np.mean([one.across for one in each]):.4f}"
+        rows.append((f"{part[0]} to {part[-1]}", f"{these['local_norm'].mean():.3g}", shares, *means))
+    heads = ("rounds", "mean length", f"longer than {bound:g}", "mean α", "mean |α_i − ᾱ|")
+    return markup.table("clipping", heads, rows)
 
 
 def scatter(updates: pd.DataFrame, rounds: tuple[int, ...] | None = None, size: float = 2.6) -> Drawing:

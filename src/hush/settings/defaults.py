@@ -7,11 +7,17 @@ from hush.settings.schema import schema
 
 TASK = {"name": "digits", "clients": 20, "classes_per_client": 2, "model": "softmax"}
 ARGUMENTS = {"clients": 10, "steps": 10, "lr": 0.1, "batch": 16}
+# What an algorithm cannot do without.
+NEEDED: dict[str, dict[str, Any]] = {
+    "private_fedpaq": {"steps": 2, "clip": 1.0, "noise_multiplier": 2.0},
+    "ce_fedavg": {"clip": 0.5},
+    "dp_fedavg": {"population": 20, "clip": 0.5, "noise_multiplier": 0.5},
+}
 RUN = {"rounds": 60, "seed": 0, "repetitions": 3, "evaluate_every": 5}
 
 
 def default_tables(algorithm: str = "fedavg") -> dict[str, Any]:
     """Settings for an algorithm by name, complete enough to run."""
     taken = schema(ALGORITHMS[algorithm])
-    arguments = {name: value for name, value in ARGUMENTS.items() if name in taken}
+    arguments = {name: value for name, value in ARGUMENTS.items() if name in taken} | NEEDED.get(algorithm, {})
     return {"task": dict(TASK), "algorithm": {"name": algorithm} | arguments, "run": dict(RUN)}

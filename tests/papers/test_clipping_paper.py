@@ -1,0 +1,77 @@
+"""The clipping paper: quickly on the embedded digits, its settings, and runs that are kept and gone on with."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from hush.app import paper
+from hush.papers.clipping import TABLE_2, TABLE_3, _clipping_claims, _private_claims
+from hush.papers.clipping_lab import HALF, Case, ClippingLab
+from hush.privacy import describe
+
+
+def test_the_whole_paper_quickly(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paper.reproduce("clipping", None, True, tmp_path / "out")
+    page = (tmp_path / "out" / "clipping.md").read_text()
+    for part in ("Table 1: points at rest", "| 1000 | 1.444 | 0.6667 | 0.5 | 0.5 | 0.5 |", "Table 2", "Table 3"):
+        assert part in page
+    for claim in ("model clipping cannot reach", "with many local steps", "with one local step"):
+        assert f"{claim}" in page
+    assert page.count("| holds |") >= 3
+    pictures = {path.stem for path in (tmp_path / "out" / "clipping").glob("*.png")}
+    assert pictures == {"updates-mlp-mnist", "figure-3"}
+
+
+def test_the_papers_settings():
+    case = Case()
+    assert (case.steps, case.batch, case.population / case.clients) == (32, 64, 24)
+    assert case.algorithm().uplink[0].bound > 1e8
+    large = replace(case, clients=80, population=1920, clip=0.3, epsilon=1.5)
+    assert large.noise_multiplier < 1.53  # the reference is by Rényi divergences alone
+    made = large.algorithm()
+    assert made.channel.std == pytest.approx(large.noise_multiplier * 0.3 / 80)
+    assert (len(TABLE_2), len(TABLE_3)) == (4, 4)
+
+
+def test_the_bound_is_half_the_mean_and_the_epsilon_is_kept(tmp_path):
+    said = []
+    lab = ClippingLab(quick=True, say=said.append, keep=tmp_path)
+    case = Case()
+    bound = lab.clipped(case).clip
+    assert bound == pytest.approx(HALF * lab(case).updates["local_norm"].mean(), rel=1e-2)
+    assert len(said) == 1
+    private = replace(lab.clipped(case), epsilon=1.5)
+    kept = lab(private)
+    assert kept.final("epsilon") <= 1.5
+    shrunk = lab.shrunk(private)
+    found = describe(shrunk.algorithm(), shrunk.problem(), shrunk.rounds).spent((shrunk.rounds,), 50, 1e-5)
+    assert kept.final("epsilon") == pytest.approx(found.epsilon)
+    # Another lab finds the run in its folder.
+    again = ClippingLab(quick=True, say=said.append, keep=tmp_path)
+    pd.testing.assert_frame_equal(again(private).records, kept.records)
+    assert len(said) == 2
+
+
+def test_large_models_wait_for_a_gpu(tmp_path):
+    lab = ClippingLab(keep=tmp_path)
+    assert lab.can(Case(model="mlp"))
+    assert not lab.can(Case(model="resnet18"))
+    folder = tmp_path / Case(model="resnet18").name
+    folder.mkdir()
+    (folder / "status.json").write_text('{"status": "finished"}')
+    assert lab.can(Case(model="resnet18"))
+
+
+def test_verdicts_follow_from_numbers():
+    table = pd.DataFrame(
+        {"model": ["AlexNet", "ResNet-18"], "data": ["MNIST"] * 2, "drop": [0.1, 0.2], "drop ": [3.0, 0.1]}
+    ).assign(spread=[0.1, 0.1], **{"spread ": [0.4, 0.1]})
+    first, second, third = _clipping_claims(table)
+    assert first.verdict == "only when AlexNet on MNIST"
+    assert second.verdict == third.verdict == "holds"
+    private = pd.DataFrame({"model": ["A", "B", "C"], "P of N": ["1 of 2"] * 3, "d": [1, 2, 3], "DP drop": [1, 2, 30]})
+    first, second = _private_claims(private)
+    assert first.verdict == "only when A (1 of 2), B (1 of 2)"
+    assert second.verdict == "holds"
