@@ -127,7 +127,8 @@ class Work:
             block = min(at_once, until - now)
             begin = time.perf_counter()
             done = self.simulation.advance(block, self.bit_budget, self.limits.allowance)
-            self.spent = done < block
+            limited = self.bit_budget is not None or self.limits.allowance is not None
+            self.spent = limited and done < block
             took = time.perf_counter() - begin
             self.seconds += took
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
