@@ -45,7 +45,7 @@ def test_memory_is_bounded_by_the_microbatch():
     draws = np.random.default_rng(0)
     x, y = draws.normal(size=(64, SIDE * SIDE)).astype(np.float32), np.arange(64) % CLASSES
     by_stacking = hush.tasks.arrays(x, y, np.zeros(64, int), model=own)
-    assert memory(by_stacking, None) > 64
+    assert memory(by_stacking, None) > 50
     assert memory(by_stacking, 4) < 4 * 3 + 4
     wide = hush.tasks.arrays(x, y, np.zeros(64, int), model="mlp", model_options={"hidden": 300})
     assert memory(wide, None) < 4  # no example's gradient is written down

@@ -72,6 +72,10 @@ def test_verdicts_follow_from_numbers():
     assert first.verdict == "only when AlexNet on MNIST"
     assert second.verdict == third.verdict == "holds"
     private = pd.DataFrame({"model": ["A", "B", "C"], "P of N": ["1 of 2"] * 3, "d": [1, 2, 3], "DP drop": [1, 2, 30]})
-    first, second = _private_claims(private)
+    private["paper"] = ["94.0 / ? / 0.29", "95.2 / -0.15 / 3.76", "–"]
+    published, first, second = _private_claims(private)
+    assert published.verdict == "only when A (1 of 2)"
     assert first.verdict == "only when A (1 of 2), B (1 of 2)"
     assert second.verdict == "holds"
+    diverged = _private_claims(private.assign(**{"DP drop": [1, 2, float("nan")]}))[1]
+    assert "C (1 of 2): diverged" in diverged.evidence

@@ -8,11 +8,13 @@ large models where there is a GPU, and the page of their kept runs anywhere.
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pandas as pd
 
 from hush import tasks
@@ -20,6 +22,7 @@ from hush.algorithms import ce_fedavg, dp_fedavg
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Problem
 from hush.privacy import Poisson, noise_multiplier_for
+from hush.report.endings import Diverged
 from hush.report.records import final, load_json, load_records
 from hush.report.run import run
 
@@ -91,7 +94,8 @@ class Case:
         """For a folder and a line of progress."""
         what = "fedavg" if self.clip is None else "clipped" if self.epsilon is None else f"dp-{self.epsilon:g}"
         spread = "iid" if self.iid else "mixture"
-        marks = hashlib.sha1(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
+        marked = asdict(self) | {"lr": RATES[self.model]}
+        marks = hashlib.sha1(json.dumps(marked, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.model}-{self.data}-{spread}-{self.clients}of{self.population}-{what}-{marks}"
 
 
@@ -103,13 +107,14 @@ class Kept:
     updates: pd.DataFrame
     status: dict[str, Any]
 
-    def final(self, column: str) -> float:
-        """The mean over repetitions at the end."""
-        return float(final(self.records)[column].mean())
+    @property
+    def diverged(self) -> bool:
+        """Whether every repetition met a number that is not finite."""
+        return self.status["status"] == "diverged"
 
-    def deviation(self, column: str) -> float:
-        """Their standard deviation."""
-        return float(final(self.records)[column].std())
+    def final(self, column: str) -> float:
+        """The mean over repetitions at the end; not a number for a run that diverged."""
+        return float("nan") if self.diverged else float(final(self.records)[column].mean())
 
 
 @dataclass
@@ -132,7 +137,8 @@ class ClippingLab:
             return "scikit-learn's digits, 24 clients, few rounds: a trial of the code"
         return (
             "MNIST in the place of EMNIST's digits, and CIFAR-10; "
-            f"{self.repetitions} repetitions of the MLP and LeNet-5, one of the larger models, which ran on a GPU"
+            f"{self.repetitions} repetitions of the MLP and LeNet-5, one of the larger models, which ran on a GPU; "
+            "runs that were kept from earlier are read and not made again"
         )
 
     def shrunk(self, case: Case) -> Case:
@@ -153,18 +159,19 @@ class ClippingLab:
         folder, small = self.keep / case.name, case.model in (*SMALL, "softmax")
         if not self._finished(folder):
             self.say(case.name)
-            run(
-                case.algorithm(),
-                self._problem(case),
-                case.rounds,
-                repetitions=self.repetitions if small else 1,
-                evaluate_every=max(1, case.rounds // (20 if small else 5)),
-                delta=DELTA,
-                watch=case.epsilon is None,
-                folder=folder,
-                resume=(folder / "checkpoint.npz").is_file(),
-                progress=False,
-            )
+            with suppress(Diverged):  # which is a result, and stands in the folder
+                run(
+                    case.algorithm(),
+                    self._problem(case),
+                    case.rounds,
+                    repetitions=self.repetitions if small else 1,
+                    evaluate_every=max(1, case.rounds // (20 if small else 5)),
+                    delta=DELTA,
+                    watch=case.epsilon is None,
+                    folder=folder,
+                    resume=(folder / "checkpoint.npz").is_file(),
+                    progress=False,
+                )
         seen = folder / "updates.parquet"
         updates = pd.read_parquet(seen) if seen.is_file() else pd.DataFrame()
         return Kept(load_records(folder), updates, load_json(folder / "status.json"))
@@ -175,6 +182,7 @@ class ClippingLab:
         The bound looks at all clients' updates, and nobody counts that: the ε below does not cover it.
         """
         lengths = self(case.plain).updates["local_norm"]
+        lengths = lengths[np.isfinite(lengths)]
         return replace(case, clip=float(f"{HALF * lengths.mean():.3g}"))
 
     def _problem(self, case: Case) -> Problem:
@@ -186,7 +194,7 @@ class ClippingLab:
 
     @staticmethod
     def _finished(folder: Path) -> bool:
-        return load_json(folder / "status.json").get("status") == "finished"
+        return load_json(folder / "status.json").get("status") in ("finished", "diverged")
 
 
 VARIED = ("clients", "steps", "batch", "rounds", "clip", "epsilon")

@@ -102,6 +102,7 @@ def updates_section(folder: Path) -> list[str]:
 
 def _clipping(updates: pd.DataFrame, bound: float) -> str:
     """What clipping did, in the terms of paper 002's Theorem 3.1, over four parts of the run."""
+    updates = updates[np.isfinite(updates["local_norm"])]  # a run may have ended in numbers that are not
     rows = []
     for part in np.array_split(np.unique(updates["round"]), 4):
         these = updates[updates["round"].isin(part)]
@@ -132,6 +133,7 @@ def scatter(updates: pd.DataFrame, rounds: tuple[int, ...] | None = None, size: 
 def dots(ax: Axes, updates: pd.DataFrame, title: str, colour: str = PALETTE[0]) -> None:
     """The clients of one round in one picture."""
     dress(ax)
+    updates = updates[np.isfinite(updates["local_norm"])]
     shown = updates.iloc[:: max(1, len(updates) // DOTS)]
     angles = np.degrees(np.arccos(np.clip(shown["cosine"], -1, 1)))
     ax.scatter(shown["local_norm"], angles, s=9, alpha=0.6, color=colour, linewidths=0)
