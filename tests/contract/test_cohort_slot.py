@@ -75,6 +75,14 @@ def test_share_turns_weights_into_the_populations(name):
     np.testing.assert_allclose(found[draw.active], goal[draw.ids][draw.active], rtol=1e-5)
 
 
+def test_usual_sizes():
+    assert Poisson(0.4).usual(100) == 40
+    assert Poisson(0.001).usual(7) == 1
+    assert Uniform(3).usual(7) == 3
+    for cohort in EXAMPLES.values():
+        assert 1 <= cohort.usual(7) <= cohort.slots(7)
+
+
 def test_uniform_mean_weights():
     draw = drawn(Uniform(3), 100)
     np.testing.assert_allclose(draw.weights, SIZES[draw.ids] / SIZES[draw.ids].sum(1, keepdims=True), rtol=1e-5)

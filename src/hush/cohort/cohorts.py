@@ -160,6 +160,9 @@ class Poisson(Cohort):
     def slots(self, clients: int) -> int:
         return max(1, min(clients, int(stats.binom.isf(OVERFLOW, clients, self.rate)) + 1))
 
+    def usual(self, clients: int) -> int:
+        return max(1, min(self.slots(clients), round(self.rate * clients)))
+
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = self.slots(population.clients)
         chosen = random.bernoulli(key, self.rate, (population.clients,))

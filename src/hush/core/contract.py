@@ -123,6 +123,10 @@ class Cohort(eqx.Module):
     def slots(self, clients: int) -> int:
         """How many places a round has; refuses a population it cannot draw from."""
 
+    def usual(self, clients: int) -> int:
+        """How many of the places are taken in a round of the usual size: the work is laid out for these."""
+        return self.slots(clients)
+
     @abstractmethod
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         """Draw the clients of one round, which is the `number`-th from 0."""

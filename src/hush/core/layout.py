@@ -1,5 +1,6 @@
 """How much at once: the numbers that make a run fast on a machine and change nothing else."""
 
+import sys
 from functools import partial
 
 import equinox as eqx
@@ -38,12 +39,19 @@ def choose(
         at_once, lanes_at_once = (CPU_AT_ONCE if _is_small(algorithm, problem) else 1), 1
     else:
         fits = _clients_that_fit(algorithm, problem)
-        at_once = max(1, min(on_each, fits))
+        at_once = max(1, min(on_each, fits, _usual_width(algorithm, problem, laid_out.shape[mesh.CLIENTS])))
         lanes_at_once = max(1, min(lanes_on_each, fits // at_once))
     if clients_at_once is not None:
         whole("clients_at_once", clients_at_once)
         at_once = clients_at_once
     return Layout(laid_out, min(at_once, on_each), lanes_at_once, rounds_at_once)
+
+
+def _usual_width(algorithm: Algorithm | InTurn, problem: Problem, devices: int) -> int:
+    """Half of a padded cohort's usual size: empty places are skipped only where a whole turn of them is empty."""
+    clients = problem.population.clients
+    padded = [phase.cohort.usual(clients) for phase in algorithm.phases if phase.cohort.padded]
+    return -(-min(padded, default=sys.maxsize) // (2 * devices))
 
 
 def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.stages.Lowered]:
