@@ -44,6 +44,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/uplink.py
+	$(BIN)/python benchmarks/per_example.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,8 +6,8 @@
 Steps are those of local training, 32 in one compiled call, on one core. Opacus takes the same steps in a process of its
 own with one thread and in another with two, and the faster counts. All contenders take turns, and a ratio is the median
 of the ratios within a turn. `moved` is how far the model has come: what clips alike must move alike. A round of W2 is
-timed too, plain, with clients' updates clipped, and with every example clipped. Nothing else should run on the machine
-meanwhile. The results are also written to benchmarks/results/per_example.json.
+timed too, plain, with clients' updates clipped and noise, and with every example clipped. Nothing else should run on
+the machine meanwhile. The results are also written to benchmarks/results/per_example.json.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ import hush
 import hush_workloads
 import one_client
 import workloads
+from hush.channel import Noisy
 from hush.core.contract import ClientData
 from hush.core.keys import root
 from hush.core.simulation import Simulation
 from hush.local import Batches, ClippedPerExample, LocalSGD, MeanGradient, Oracle
-from hush.uplink import Clip
+from hush.uplink import Clip, Gaussian
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "per_example.json"
@@ -199,7 +200,17 @@ def rounds(turns: int) -> list[dict]:
         workload.clients_per_round, steps=workload.local_steps, lr=workload.learning_rate, batch=workload.batch_size
     )
     private = replace(plain, local=replace(plain.local, oracle=ClippedPerExample(one_client.CLIP)))
-    algorithms = {"plain": plain, "updates clipped": replace(plain, uplink=(Clip(1.0),)), "examples clipped": private}
+    clipped = replace(plain, uplink=(Clip(1.0),))
+    algorithms = {
+        "plain": plain,
+        "updates clipped": clipped,
+        "DP-FedAvg": replace(clipped, channel=Noisy(0.01)),
+        "DP-FedAvg, noise at clients": replace(plain, uplink=(Clip(1.0), Gaussian(0.1))),
+        "examples clipped": private,
+        "examples clipped, noisy steps": replace(
+            plain, local=replace(plain.local, oracle=ClippedPerExample(one_client.CLIP, 1.0))
+        ),
+    }
 
     def timed(simulation: Simulation) -> Turn:
         def turn() -> dict:

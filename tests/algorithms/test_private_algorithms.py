@@ -1,0 +1,122 @@
+"""The private algorithms: assembled as their papers say, combined with compressors, clear about what they lack."""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+
+import hush
+from hush.local import ClippedPerExample, ControlVariate, Fresh, Full, LocalSGD, Perturbed, Scaffold, Subset
+from hush.server import AddWithControl, Replace
+from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return hush.tasks.digits(clients=20, classes_per_client=2)
+
+
+def test_private_fedpaq_is_algorithm_2():
+    step = hush.private_fedpaq(5, steps=3, batch=8, clip=0.5, noise_multiplier=2.0, levels=4)
+    assert (type(step.local.batches), step.local.oracle) == (Fresh, ClippedPerExample(0.5, 2.0))
+    assert step.uplink == (QSGD(4),)
+    output = hush.private_fedpaq(
+        5, steps=3, batch=8, clip=0.5, noise_multiplier=2.0, perturbation="output", levels=None
+    )
+    assert isinstance(output.local, Perturbed)
+    assert (type(output.local.inner.batches), output.local.inner.oracle) == (Subset, ClippedPerExample(0.5))
+    assert (output.local.noise_multiplier, output.uplink) == (2.0, ())
+    assert isinstance(hush.private_fedpaq(5, batch=None, noise_multiplier=1.0).local.batches, Full)
+
+
+@pytest.mark.parametrize("perturbation", ["step", "output"])
+@pytest.mark.parametrize("batch", [8, None])
+def test_private_fedpaq_finds_its_noise(perturbation, batch, digits):
+    made = hush.private_fedpaq(
+        5, steps=3, batch=batch, perturbation=perturbation,
+        epsilon=4.0, delta=1e-5, participations=6, examples=71,
+    )  # fmt: skip
+    found = hush.privacy.describe(made, digits, 10).spent((6,), 71, 1e-5).epsilon
+    assert 3.9 < found <= 4.0
+
+
+def test_model_clipping_sends_models():
+    made = hush.ce_fedavg(5, clip=2.0, clipping="model", steps=1)
+    assert (made.local.send, made.uplink, made.server) == ("model", (Clip(2.0),), Replace())
+    assert hush.ce_fedavg(5, clip=2.0, steps=1).local.send == "update"
+
+
+def test_dp_fedavg_puts_its_noise_where_it_is_asked_to():
+    server = hush.dp_fedavg(5, 20, clip=0.4, noise_multiplier=1.5, steps=1)
+    assert server.channel.std == pytest.approx(1.5 * 0.4 / 5)
+    client = hush.dp_fedavg(5, 20, clip=0.4, noise_multiplier=1.5, steps=1, noise="client", draw="uniform", levels=4)
+    clip, gaussian, quantiser = client.uplink
+    assert (clip, quantiser) == (Clip(0.4), QSGD(4))
+    # The noise of five clients together is that of the server.
+    assert sqrt(5) * gaussian.std == pytest.approx(1.5 * 0.4)
+    assert hush.dp_fedavg(5, 20, clip=0.4, noise_multiplier=1.5, steps=1, levels=4).uplink == (QSGD(4), Clip(0.4))
+    correlated = hush.dp_fedavg(5, 20, clip=0.4, noise_multiplier=1.5, steps=1, draw="cyclic", bands=3, rounds=8)
+    assert (correlated.server.rounds, correlated.server.bands) == (8, 3)
+
+
+NOISY = LocalSGD(lr=0.1, steps=2, batches=Fresh(8), oracle=ClippedPerExample(1.0, 1.0))
+COMBINED = {
+    "elias": hush.private_fedpaq(5, steps=2, batch=8, noise_multiplier=1.0, code="elias"),
+    "output, blocks": hush.private_fedpaq(5, steps=2, batch=8, noise_multiplier=1.0, perturbation="output", block=64),
+    "memory": hush.Algorithm(hush.cohort.Uniform(5, "equal"), NOISY, (ErrorFeedback(TopK(65)),)),
+    "scaffold": hush.Algorithm(
+        hush.cohort.Uniform(5, "equal"), Scaffold(replace(NOISY, direction=(ControlVariate(),))), (QSGD(4),),
+        server=AddWithControl(),
+    ),
+    "microbatches": hush.private_fedpaq(5, steps=2, batch=8, noise_multiplier=1.0, microbatch=3, weight_decay=0.01),
+    "quantised sum": hush.dp_fedavg(5, 20, clip=1.0, noise_multiplier=1.0, steps=2, batch=8, levels=4),
+    "clients' noise": hush.dp_fedavg(
+        5, 20, clip=1.0, noise_multiplier=1.0, steps=2, batch=8, levels=4, noise="client", draw="uniform"
+    ),
+    "adaptive": hush.dp_fedavg(5, 20, adaptive=True, noise_multiplier=1.0, steps=2, batch=8),
+    "adaptive, clients' noise": hush.dp_fedavg(
+        5, 20, adaptive=True, noise_multiplier=1.0, steps=2, batch=8, levels=4, noise="client", draw="uniform"
+    ),
+    "models": hush.dp_fedavg(5, 20, clip=1.0, clipping="model", noise_multiplier=0.1, steps=2, batch=8),
+    "correlated": hush.dp_fedavg(
+        5, 20, clip=1.0, noise_multiplier=1.0, steps=2, batch=8, draw="cyclic", bands=3, rounds=4, levels=4
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_they_combine_with_compressors_and_keep_their_figure(name, digits):
+    result = hush.run(COMBINED[name], digits, 3, evaluate_every=3, progress=False)
+    assert np.isfinite(result.vector).all()
+    assert 0 < result.records["epsilon"].iloc[-1] < 1000
+    unit = result.status["privacy"]["guarantee"]["what is protected"]
+    assert unit.startswith("one example" if name in list(COMBINED)[:5] else "all the data")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hush.private_fedpaq(5), "takes a noise_multiplier, or epsilon, delta, participations and examples"),
+        (lambda: hush.private_fedpaq(5, epsilon=1.0, noise_multiplier=1.0), "not both"),
+        (lambda: hush.private_fedpaq(5, noise_multiplier=1.0, perturbation="both"), "unknown perturbation 'both'"),
+        (
+            lambda: hush.private_fedpaq(
+                5, epsilon=1.0, delta=1e-5, participations=5, examples=50, perturbation="output"
+            ),
+            "has no 120 different ones",
+        ),
+        (lambda: hush.ce_fedavg(5, clip=1.0, clipping="gradient"), "unknown clipping 'gradient'"),
+        (lambda: hush.ce_fedavg(5, clip=1.0, clipping="model", server_lr=0.5), "no server_lr, found 0.5"),
+        (lambda: hush.dp_fedavg(5, 20, noise_multiplier=1.0), "takes a clip, or adaptive=True"),
+        (lambda: hush.dp_fedavg(25, 20, clip=1.0, noise_multiplier=1.0), "clients must be a whole number from 1 to 20"),
+        (lambda: hush.dp_fedavg(5, 20, clip=1.0), "takes a noise_multiplier, or epsilon, delta and rounds"),
+        (lambda: hush.dp_fedavg(5, 20, clip=1.0, noise_multiplier=1.0, epsilon=1.0, delta=1e-5), "not both"),
+        (lambda: hush.dp_fedavg(5, 20, clip=1.0, noise_multiplier=1.0, bands=2, rounds=9), "goes with draw='cyclic'"),
+        (lambda: hush.dp_fedavg(5, 20, adaptive=True, noise_multiplier=1.0, clipping="model"), "follows updates"),
+        (lambda: hush.dp_fedavg(5, 20, clip=1.0, noise_multiplier=0.0), "noise_multiplier must be a positive number"),
+    ],
+)
+def test_what_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
