@@ -268,3 +268,6 @@ def test_every_assumption_is_told():
     assert "the server" in table["who is trusted"]
     assert table["δ"] == "1e-05"
     assert any("bound was not chosen" in text for text in table.values())
+    assert any("who takes part in a round is kept secret" in text for text in table.values())
+    everyone = describe(algorithm(Everyone("equal"), channel=Noisy(1.0)), EQUAL, 10).table(DELTA)
+    assert not any("kept secret" in text for text in everyone.values())

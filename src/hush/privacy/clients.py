@@ -76,11 +76,16 @@ def client_level(phase: Algorithm, population: Population, rounds: int, trust: s
         trust=who,
         mechanism=f"{sent.words}, Gaussian noise of z = {z:.4g} sensitivities {where}, {drawn.words}",
         releases={0: ((Release(z, drawn.relation, drawn.sampling), 1),)},
-        assumptions=(*_assumptions(sent), *((HONEST,) if who == "sum" and sent.std > 0 else ())),
+        assumptions=(
+            *_assumptions(sent),
+            *((SECRET,) if drawn.sampling.rate < 1 else ()),
+            *((HONEST,) if who == "sum" and sent.std > 0 else ()),
+        ),
         every=drawn.every,
     )
 
 
+SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 
 
