@@ -47,7 +47,8 @@ class ClippedToBroadcast(LocalRule):
         norm, clip = jnp.linalg.norm(message["update"]), broadcast["clip"][0]
         kept = norm <= clip
         sent = {
-            "update": message["update"] / jnp.maximum(norm, clip),
+            # As the stage Clip has it, a vector whose norm is not finite counts as zero.
+            "update": jnp.where(jnp.isfinite(norm), message["update"] / jnp.maximum(norm, clip), 0),
             "below": self.weight * (kept[None].astype(jnp.float32) - 0.5),
         }
         return sent, info | {"clipped": ~kept, "clip": clip}
