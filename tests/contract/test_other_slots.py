@@ -12,6 +12,7 @@ from jax import random
 
 import hush
 from hush.channel import CHANNELS, Digital, Noisy
+from hush.core.contract import Draw, Statistics
 from hush.core.keys import root
 from hush.core.simulation import Simulation
 from hush.server import (
@@ -105,8 +106,9 @@ def test_clip_keeps_its_bound_whatever_comes(bad):
 
 
 def test_the_digital_channel_asks_for_the_weights_without_noise():
-    mixing = Digital()(root(0), jnp.array([0.2, 0.8]))
-    assert mixing.coefficients.tolist() == pytest.approx([0.2, 0.8])
+    draw = Draw(jnp.array([3, 1, 0]), jnp.array([0.2, 0.8, 0.5]), jnp.array([True, True, False]), jnp.float32(1))
+    mixing = Digital()(root(0), draw, 0, Statistics())
+    assert mixing.coefficients.tolist() == pytest.approx([0.2, 0.8, 0])
     assert mixing.noise == 0
 
 

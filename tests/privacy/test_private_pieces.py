@@ -18,6 +18,7 @@ import hush
 from hush.channel import Digital, Noisy
 from hush.core import keys
 from hush.core.algorithm import client_step, init_client
+from hush.core.contract import Draw, Statistics
 from hush.core.keys import root
 from hush.local import ClippedPerExample, ClippedToBroadcast, LocalSGD, Perturbed, Subset, output_sensitivity
 from hush.server import AdaptingClip, Add, CorrelatedNoise, Replace
@@ -39,10 +40,11 @@ def test_gaussian_stage_has_its_deviation_and_is_fresh():
 
 
 def test_noisy_channel_adds_variances():
-    mixing = Noisy(0.4, Noisy(0.3))(root(0), jnp.array([0.2, 0.8]))
+    draw = Draw(jnp.array([3, 1]), jnp.array([0.2, 0.8]), jnp.array([True, True]), jnp.float32(1))
+    mixing = Noisy(0.4, Noisy(0.3))(root(0), draw, 0, Statistics())
     assert float(mixing.noise) == pytest.approx(0.5)
     assert mixing.coefficients.tolist() == pytest.approx([0.2, 0.8])
-    assert float(Noisy(0.4, Digital())(root(0), jnp.ones(1)).noise) == pytest.approx(0.4)
+    assert float(Noisy(0.4, Digital())(root(0), draw, 0, Statistics()).noise) == pytest.approx(0.4)
 
 
 def test_the_engine_adds_the_channels_noise(quadratic):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from hush.core.check import positive
-from hush.core.contract import Channel, Mixing
+from hush.core.contract import Channel, Draw, Mixing, Statistics
 from hush.core.keys import Key
 from hush.core.plain import Digital
 
@@ -18,6 +18,6 @@ class Noisy(Channel):
     def __check_init__(self) -> None:
         positive("std", self.std)
 
-    def __call__(self, key: Key, weights: jax.Array) -> Mixing:
-        mixing = self.inner(key, weights)
-        return Mixing(mixing.coefficients, jnp.hypot(mixing.noise, self.std))
+    def __call__(self, key: Key, draw: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:
+        mixing = self.inner(key, draw, number, statistics)
+        return mixing._replace(noise=jnp.hypot(mixing.noise, self.std))

@@ -182,14 +182,25 @@ class Mixing(NamedTuple):
 
     coefficients: jax.Array  # [K]
     noise: jax.Array | float
+    transmit: jax.Array | float = 0.0  # [K], what a message is multiplied by to go on the air: its energy follows
+
+
+class Statistics(NamedTuple):
+    """What is known of a round's updates before they meet: a mean over coordinates, taken over the active clients."""
+
+    mean_square: jax.Array | float = 0.0  # m², of the clients' mean
+    variance: jax.Array | float = 0.0  # v², of the clients around it
 
 
 class Channel(eqx.Module):
     """How the messages of a round meet."""
 
+    aware: ClassVar[bool] = False  # whether it must know the messages' statistics, so that all are held at once
+    analogue: ClassVar[bool] = False  # whether messages travel as they are: they cost channel uses, and no bits
+
     @abstractmethod
-    def __call__(self, key: Key, weights: jax.Array) -> Mixing:
-        """The mixing of this round, given the weights the cohort asks for."""
+    def __call__(self, key: Key, draw: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:
+        """The mixing of the `number`-th round for the cohort's draw. `key` is the run's, the same in every round."""
 
 
 class ServerRule(eqx.Module):

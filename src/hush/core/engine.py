@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, broadcast, client_step, init_client, init_server, server_step
-from hush.core.contract import Draw, Info, Problem, State, Vector
+from hush.core.contract import Draw, Info, Problem, State, Statistics, Vector
 from hush.core.keys import Key, at
 from hush.core.mesh import CLIENTS, LANES
 
@@ -46,6 +46,7 @@ class Log(NamedTuple):
     ids: jax.Array  # [K]
     active: jax.Array  # [K]
     bits: jax.Array  # [K], what each client sent
+    energy: jax.Array  # [K], what it took to send it over the air
     info: Info  # means over the active clients
     seen: Info  # [K], the same for each client, where clients are watched
 
@@ -105,11 +106,13 @@ def _one_phase(
     layout: Layout,
     towards: Vector | None,
     left: jax.Array | None,
+    air: Key,
 ) -> tuple[State, State, Log]:
     """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with everybody's."""
     draw = phase.cohort(at(key, "cohort"), problem.population, server["round"])
     draw = draw if left is None else _willing(draw, left)
-    mixing = phase.channel(at(key, "channel"), draw.weights * draw.active)
+    aware = phase.channel.aware
+    mixing = None if aware else phase.channel(air, draw, server["round"], Statistics())
     slots = draw.ids.shape[0]
     devices, width, turns = _deal(slots, layout)
     padding = turns * width * devices - slots
@@ -130,11 +133,13 @@ def _one_phase(
             sent, state, info = jax.tree.map(lambda leaf: leaf[None], one(who[0]))
         else:
             sent, state, info = jax.vmap(one)(who)
-        bits = jnp.where(active, info.pop("bits"), 0)
+        bits = jnp.where(active & (not phase.channel.analogue), info.pop("bits"), 0)
         # An inactive place computes something all the same: it must not count, even when that is not a number.
-        sent = jax.tree.map(lambda part: coefficients @ jnp.where(active[:, None], part, 0), sent)
+        sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
         info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
-        return (sent, jax.tree.map(jnp.sum, info)), (state, bits, info if towards is not None else {})
+        summed = {} if aware else jax.tree.map(lambda part: coefficients @ part, sent)
+        seen = info if towards is not None else {}
+        return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if aware else {})
 
     nothing = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
@@ -148,9 +153,15 @@ def _one_phase(
             part, kept = several(*turn)
         return jax.tree.map(jnp.add, total, part), kept
 
-    dealt = mine(draw.ids), mine(draw.active), mine(mixing.coefficients)
-    total, (states, bits, seen) = lax.scan(chunk, nothing[0], dealt)
+    asked = draw.weights if mixing is None else mixing.coefficients
+    total, (states, bits, seen, norms, held) = lax.scan(
+        chunk, nothing[0], (mine(draw.ids), mine(draw.active), mine(asked))
+    )
     received, info = lax.psum(total, CLIENTS)
+    if mixing is None:
+        mixing = phase.channel(air, draw, server["round"], _statistics(held["update"], norms, jnp.sum(draw.active)))
+        mine_of_it = mine(mixing.coefficients)
+        received = lax.psum(jax.tree.map(lambda part: jnp.tensordot(mine_of_it, part, 2), held), CLIENTS)
     if not isinstance(mixing.noise, float) or mixing.noise > 0:
         received = {
             name: vector + mixing.noise * random.normal(at(key, "noise", name), vector.shape)
@@ -159,8 +170,17 @@ def _one_phase(
     where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
     clients = jax.tree.map(lambda all_, new: all_.at[where].set(everybodys(new), mode="drop"), clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info)
-    log = Log(draw.ids, draw.active, everybodys(bits), info, jax.tree.map(everybodys, seen))
+    energy = jnp.square(mixing.transmit * everybodys(norms))
+    log = Log(draw.ids, draw.active, everybodys(bits), energy, info, jax.tree.map(everybodys, seen))
     return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
+
+
+def _statistics(held: jax.Array, norms: jax.Array, active: jax.Array) -> Statistics:
+    """Of all clients' updates [turns, width, d], inactive ones being zero: E‖v − v̄‖² = E‖v‖² − ‖v̄‖²."""
+    count, dimension = jnp.maximum(active, 1), held.shape[-1]
+    mean = lax.psum(jnp.sum(held, axis=(0, 1)), CLIENTS) / count
+    square, second = jnp.sum(mean**2), lax.psum(jnp.sum(norms**2), CLIENTS) / count
+    return Statistics(square / dimension, jnp.maximum(second - square, 0) / dimension)
 
 
 def one_round(
@@ -178,7 +198,10 @@ def one_round(
     for index, phase in enumerate(algorithm.phases):
         key = at(lane, "round", number, "phase", index)
         left = jnp.asarray(allowance) - taken[index] if taken else None
-        server, clients[index], log = _one_phase(phase, problem, key, server, clients[index], layout, towards, left)
+        air = at(lane, "phase", index, "channel")
+        server, clients[index], log = _one_phase(
+            phase, problem, key, server, clients[index], layout, towards, left, air
+        )
         if taken:
             taken[index] = taken[index].at[log.ids].add(log.active)
         logs.append(log)

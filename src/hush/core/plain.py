@@ -2,7 +2,7 @@
 
 import jax
 
-from hush.core.contract import Channel, Message, Mixing, ServerRule, State, Vector
+from hush.core.contract import Channel, Draw, Message, Mixing, ServerRule, State, Statistics, Vector
 from hush.core.keys import Key
 from hush.core.schedules import Rate, check_rate, rate
 
@@ -10,8 +10,8 @@ from hush.core.schedules import Rate, check_rate, rate
 class Digital(Channel):
     """Every message arrives as it was sent: a = weights, no noise."""
 
-    def __call__(self, key: Key, weights: jax.Array) -> Mixing:
-        return Mixing(weights, 0.0)
+    def __call__(self, key: Key, draw: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:
+        return Mixing(draw.weights * draw.active, 0.0)
 
 
 class Add(ServerRule):

@@ -16,7 +16,7 @@ from hush.core.layout import choose
 
 # Logs of so many rounds are held on the device before they are fetched.
 ROUNDS_AT_ONCE = 64
-KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "iterations")
+KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "iterations")
 
 
 class Ledger:
@@ -26,6 +26,7 @@ class Ledger:
         self.client_rounds = np.zeros((phases, lanes, clients), np.int64)  # how often each took part
         self.client_uplink_bits = np.zeros((lanes, clients), np.int64)
         self.client_downlink_bits = np.zeros((lanes, clients), np.int64)
+        self.client_energy = np.zeros((lanes, clients))  # what each has put on the air
         self.iterations = np.zeros(lanes)
         self._sums: dict[str, np.ndarray[Any, Any]] = {}
         self._rounds = 0
@@ -38,6 +39,7 @@ class Ledger:
             np.add.at(self.client_uplink_bits, who, np.asarray(log.bits)[:, :rounds][active].astype(np.int64))
             np.add.at(self.client_downlink_bits, who, told)
             np.add.at(self.client_rounds[phase], who, 1)
+            np.add.at(self.client_energy, who, np.asarray(log.energy)[:, :rounds][active].astype(float))
             info = {name: np.asarray(value)[:, :rounds].sum(1) for name, value in log.info.items()}
             self.iterations += info.pop("steps")
             info["participants"] = active.sum((1, 2)).astype(float)
