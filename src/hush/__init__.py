@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         feddane,
         fedpaq,
         fedprox,
+        over_the_air,
         private_fedpaq,
         scaffold,
     )
@@ -54,6 +55,7 @@ _HOMES = {
         "feddane",
         "fedpaq",
         "fedprox",
+        "over_the_air",
         "private_fedpaq",
         "scaffold",
     ),
@@ -100,6 +102,7 @@ __all__ = [
     "init_server",
     "keys",
     "local",
+    "over_the_air",
     "privacy",
     "private_fedpaq",
     "run",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax import random
 
 import hush
-from hush.channel import CHANNELS, Digital, Noisy
+from hush.channel import CHANNELS, Digital, Noisy, OverTheAir
 from hush.core.contract import Draw, Statistics
 from hush.core.keys import root
 from hush.core.simulation import Simulation
@@ -65,8 +65,8 @@ RULES = {
 def test_every_piece_is_here():
     assert {name: type(stage) for name, stage in STAGE_EXAMPLES.items()} == STAGES
     assert {name: type(rule) for name, rule in RULES.items()} == SERVER_RULES
-    assert {"digital": Digital, "noisy": Noisy} == CHANNELS
-    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (10, 7, 2)
+    assert {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir} == CHANNELS
+    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (10, 7, 3)
 
 
 @pytest.mark.parametrize("name", STAGE_EXAMPLES)

@@ -10,6 +10,7 @@ from hush.algorithms.fedavg import fedavg
 from hush.algorithms.feddane import feddane
 from hush.algorithms.fedpaq import fedpaq
 from hush.algorithms.fedprox import fedprox
+from hush.algorithms.over_the_air import over_the_air
 from hush.algorithms.private_fedpaq import private_fedpaq
 from hush.algorithms.scaffold import scaffold
 from hush.core.algorithm import Algorithm, InTurn
@@ -24,6 +25,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm | InTurn]] = {
     "private_fedpaq": private_fedpaq,
     "ce_fedavg": ce_fedavg,
     "dp_fedavg": dp_fedavg,
+    "over_the_air": over_the_air,
     "fedadam": fedadam,
 }
 
@@ -37,6 +39,7 @@ __all__ = [
     "feddane",
     "fedpaq",
     "fedprox",
+    "over_the_air",
     "private_fedpaq",
     "scaffold",
 ]

@@ -55,6 +55,7 @@ class Algorithm(eqx.Module):
                 f"server {type(self.server).__name__} works from {sorted(missing)}, "
                 f"which local {type(self.local).__name__} does not send; it sends {list(self.local.sends)}"
             )
+        _check_bound(self.channel.message_bound, self.uplink)
         if self.cohort.with_replacement and jax.tree.leaves(init_client(self, jnp.zeros(1))):
             raise ValueError(
                 f"cohort {type(self.cohort).__name__} may draw a client twice in a round, but its clients carry state "
@@ -65,6 +66,18 @@ class Algorithm(eqx.Module):
     def phases(self) -> tuple["Algorithm", ...]:
         """What happens in a round, in order."""
         return (self,)
+
+
+def _check_bound(bound: Any, uplink: tuple[Stage, ...]) -> None:
+    """Refuse messages that could be longer than a channel allows."""
+    if bound is None:
+        return
+    kept = uplink[-1].norm_bound if uplink else None
+    # Inside a compiled program both are arrays, which have been judged before as plain numbers.
+    plain = isinstance(bound, float | int) and isinstance(kept, float | int)
+    if kept is None or (plain and kept > bound):
+        found = "nothing" if kept is None else f"a bound of {kept}"
+        raise ValueError(f"the channel takes messages of norm {bound} at most; put Clip({bound}) last, found {found}")
 
 
 class InTurn(eqx.Module):

@@ -168,6 +168,11 @@ class LocalRule(eqx.Module):
 class Stage(eqx.Module):
     """What is done to one vector of one client's message before it is sent."""
 
+    @property
+    def norm_bound(self) -> Any:
+        """The norm that nothing which leaves this stage exceeds, if there is one."""
+        return None
+
     def init(self, vector: Vector) -> State:
         """What the client remembers for this stage and message."""
         return {}
@@ -197,6 +202,11 @@ class Channel(eqx.Module):
 
     aware: ClassVar[bool] = False  # whether it must know the messages' statistics, so that all are held at once
     analogue: ClassVar[bool] = False  # whether messages travel as they are: they cost channel uses, and no bits
+
+    @property
+    def message_bound(self) -> Any:
+        """The norm that no message may exceed, if there is one: the uplink's last stage must see to it."""
+        return None
 
     @abstractmethod
     def __call__(self, key: Key, draw: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:

@@ -16,7 +16,7 @@ from hush.core.layout import choose
 
 # Logs of so many rounds are held on the device before they are fetched.
 ROUNDS_AT_ONCE = 64
-KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "iterations")
+KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "channel_uses", "iterations")
 
 
 class Ledger:
@@ -27,12 +27,17 @@ class Ledger:
         self.client_uplink_bits = np.zeros((lanes, clients), np.int64)
         self.client_downlink_bits = np.zeros((lanes, clients), np.int64)
         self.client_energy = np.zeros((lanes, clients))  # what each has put on the air
+        self.channel_uses = np.zeros(lanes, np.int64)  # of analogue messages, which all clients of a round share
         self.iterations = np.zeros(lanes)
         self._sums: dict[str, np.ndarray[Any, Any]] = {}
         self._rounds = 0
 
-    def add(self, logs: tuple[engine.Log, ...], rounds: int, downlink: Sequence[int]) -> None:
-        """Count the first `rounds` rounds of these logs, one a phase; `downlink` is the bits each client is told."""
+    def add(self, logs: tuple[engine.Log, ...], rounds: int, downlink: Sequence[int], uses: int = 0) -> None:
+        """Count the first `rounds` rounds of these logs, one a phase.
+
+        `downlink` is the bits each client is told, `uses` how often a round uses the channel for analogue messages.
+        """
+        self.channel_uses += uses * rounds
         for phase, (log, told) in enumerate(zip(logs, downlink, strict=True)):
             active = np.asarray(log.active)[:, :rounds]
             who = (np.nonzero(active)[0], np.asarray(log.ids)[:, :rounds][active])
@@ -61,11 +66,14 @@ class Ledger:
         """The totals so far, and the means since the last reading; starts the means anew."""
         means = {name: total / max(self._rounds, 1) for name, total in self._sums.items()}
         self._sums, self._rounds = {}, 0
-        return {
+        totals = {
             "uplink_bits": self.uplink_bits,
             "downlink_bits": self.downlink_bits,
             "iterations": self.iterations.copy(),
-        } | means
+        }
+        if self.channel_uses.any():
+            totals |= {"channel_uses": self.channel_uses.copy(), "energy": self.client_energy.sum(1)}
+        return totals | means
 
     def state(self) -> dict[str, np.ndarray[Any, Any]]:
         """All of it, as arrays."""
@@ -134,6 +142,10 @@ class Simulation:
         self._seen: list[Seen] = []
         told = [[self._carry.server[name].shape[1] for name in phase.local.needs] for phase in algorithm.phases]
         self._downlink = [BITS_PER_NUMBER * sum(numbers) for numbers in told]
+        template = [phase.local.template(self._carry.server["model"][0]) for phase in algorithm.phases]
+        sizes = [sum(vector.size for vector in message.values()) for message in template]
+        analogue = [phase.channel.analogue for phase in algorithm.phases]
+        self._uses = sum(size for size, over_the_air in zip(sizes, analogue, strict=True) if over_the_air)
 
     @property
     def layout(self) -> engine.Layout:
@@ -168,7 +180,7 @@ class Simulation:
         if min(paid.values()) < rounds:
             self._carry, self.stopped_by = before, min(paid, key=lambda name: paid[name])
             return self.advance(min(paid.values()))
-        self.ledger.add(logs, rounds, self._downlink)
+        self.ledger.add(logs, rounds, self._downlink, self._uses)
         if self._fixed.watch and rounds:  # the last phase is the one that moves the model
             self._seen.append(_each_client(logs[-1], self.round, rounds))
         self.round += rounds

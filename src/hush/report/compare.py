@@ -30,7 +30,7 @@ from hush.report.records import (
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 
 # Bits first: what hush is about is what is said to get somewhere, not how many rounds it took.
-AGAINST = ("uplink_bits", "round", "iterations", "epsilon", "seconds", "channel_seconds")
+AGAINST = ("uplink_bits", "channel_uses", "round", "iterations", "epsilon", "energy", "seconds", "channel_seconds")
 LARGE = (5.6, 3.6)  # two in a row
 SETTINGS_IN_A_LABEL = 2
 

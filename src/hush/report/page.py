@@ -28,7 +28,7 @@ from hush.report.records import (
     swept,
 )
 
-AGAINST = ("uplink_bits", "round", "epsilon", "seconds", "channel_seconds")
+AGAINST = ("uplink_bits", "channel_uses", "round", "epsilon", "energy", "seconds", "channel_seconds")
 FILES_AGAINST = ("round", "uplink_bits", "epsilon")
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {

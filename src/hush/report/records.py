@@ -15,12 +15,14 @@ TOTALS = (
     "uplink_bits",
     "downlink_bits",
     "iterations",
+    "channel_uses",
+    "energy",
     "epsilon",
     "seconds",
     "channel_seconds",
 )  # what a run has cost so far
 # What a curve can be drawn against.
-AGAINST = ("round", "iterations", "uplink_bits", "downlink_bits", "epsilon", "seconds", "channel_seconds")
+AGAINST = ("round", *TOTALS)
 
 
 class Point(NamedTuple):

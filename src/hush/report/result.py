@@ -50,6 +50,8 @@ class Result:
             uplink_bits=sent.ravel(),
             downlink_bits=told.ravel(),
         )
+        if self.state["ledger/channel_uses"].any():
+            rows = rows.assign(energy=self.state["ledger/client_energy"].ravel())
         return rows if self.epsilons is None else rows.assign(epsilon=self.epsilons.ravel())
 
     @property

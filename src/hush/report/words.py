@@ -29,12 +29,14 @@ MEANINGS = {
     "participants": "clients taking part",
     "clipped": "share of messages clipped",
     "epsilon": "privacy spent, ε",
+    "channel_uses": "channel uses",
+    "energy": "energy on the air",
     "local_norm": "length of an update before the uplink",
     "cosine": "cosine to the last global update",
     "clip": "clipping bound",
     "noise_std": "standard deviation of the noise",
 }
-COUNTS = ("repetition", "round", "iterations")
+COUNTS = ("repetition", "round", "iterations", "channel_uses")
 COSTS = ("bits", "seconds")  # how the names of such columns end
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from hush.channel import CHANNELS
+from hush.channel import CHANNELS, DIVISORS, FADINGS, POWER_RULES, Divisor, Fading, PowerRule
 from hush.cohort import COHORTS
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage
 from hush.core.schedules import SCHEDULES
@@ -24,6 +24,9 @@ TABLES: dict[type, dict[str, Any]] = {
     Oracle: ORACLES,
     Stage: STAGES,
     Channel: CHANNELS,
+    Fading: FADINGS,
+    PowerRule: POWER_RULES,
+    Divisor: DIVISORS,
     ServerRule: SERVER_RULES,
 }
 

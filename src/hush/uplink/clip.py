@@ -25,6 +25,10 @@ class Clip(Stage):
     def __check_init__(self) -> None:
         positive("bound", self.bound)
 
+    @property
+    def norm_bound(self) -> float:
+        return self.bound
+
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
         norm = jnp.linalg.norm(vector)
         return clip(vector, norm, self.bound), state, {"clipped": ~(norm <= self.bound)}

@@ -1,0 +1,36 @@
+"""Federated learning over the air: paper 001. Gradients or updates meet in a fading channel, as they are."""
+
+from hush.algorithms.assembly import as_rate, participants, training
+from hush.channel import Fading, FullPower, GaussianReal, OverTheAir, PowerRule
+from hush.core.algorithm import Algorithm
+from hush.core.contract import LocalRule
+from hush.core.schedules import Rate
+from hush.local import Gradient, batches
+from hush.server import Add
+from hush.uplink import Clip
+
+
+def over_the_air(
+    clients: int | None = None,
+    *,
+    rule: PowerRule = FullPower(),  # noqa: B008  a piece is a frozen set of settings
+    fading: Fading = GaussianReal(0.5, 0.01),  # noqa: B008
+    decibel: float | tuple[float, ...] = 5.0,
+    noise_variance: float = 1.0,
+    bound: float = 1.0,
+    steps: int | None = None,
+    lr: Rate = 0.1,
+    batch: int | None = None,
+    server_lr: Rate = 0.01,
+    sampling: str = "shuffled",
+) -> Algorithm:
+    """Clients send a gradient each, or, with `steps`, the update of so many local steps, clipped to `bound`.
+
+    The fading and powers are paper 001's homogeneous clients; `server_lr` is its η. `clients=None` is everyone.
+    """
+    local: LocalRule = Gradient(batches(batch, sampling))
+    if steps is not None:
+        local = training(steps, None, lr, batch, sampling, 0.0)
+    channel = OverTheAir(rule, fading, decibel, float(noise_variance), float(bound))
+    cohort = participants(clients, "equal")
+    return Algorithm(cohort, local, (Clip(float(bound)),), channel, Add(as_rate(server_lr)))
