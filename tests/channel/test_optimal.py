@@ -194,10 +194,27 @@ def test_scales_far_from_one():
         ((amplitude, scale),) = solved([(psi * u, 0.5 * u**2 * w**2, 0.2 * w**2, 0.7 * w**2)])
         np.testing.assert_allclose(amplitude, reference[0], rtol=1e-4)
         assert scale * u == pytest.approx(reference[1], rel=1e-4)
-    # 10^18 between the gains, without noise: the weakest sets the level, its square being lost in single precision.
-    ((amplitude, scale),) = solved([(np.array([1e18, 1.0]), 0.0, 0.5, 0.5)])
-    assert amplitude.tolist() == pytest.approx([1e-18, 1.0], rel=1e-5)
-    assert scale == pytest.approx(1.0, rel=1e-5)
+    # 10^25 between the gains, without noise: the weakest sets the level, its square being lost in single precision.
+    ((amplitude, scale),) = solved([(np.array([1e15, 1e-10]), 0.0, 0.5, 0.5)])
+    assert amplitude[0] * 1e25 == pytest.approx(1, rel=1e-5)
+    assert amplitude[1] == 1
+    assert scale == pytest.approx(1e10, rel=1e-5)
+
+
+def test_a_thousand_clients():
+    """Sums of a thousand in single precision lose little: the level is held to bisection in double precision."""
+    psi = np.random.default_rng(8).rayleigh(size=1000).astype(np.float32).astype(float)
+
+    def excess(level, ratio):
+        return np.sum(psi * np.maximum(level - psi, 0)) - ratio
+
+    for noise, mean_square, variance in ((1.0, 0.01, 1.0), (1e-3, 0.0, 1.0), (1e4, 0.5, 0.1)):
+        rest = (jnp.full(1000, 1.0), jnp.full(1000, True), noise, Statistics(mean_square, variance))
+        answer = LeastSquares()(jnp.asarray(psi, jnp.float32), *rest)
+        level = optimize.brentq(excess, 0, 1e6, args=(noise / variance,), xtol=1e-300, rtol=1e-15)
+        np.testing.assert_allclose(answer.transmit, np.minimum(1, level / psi), rtol=1e-4)
+        heard = variance * level + mean_square * np.minimum(psi, level).sum()
+        assert float(answer.receive) == pytest.approx((variance + mean_square * 1000) / heard, rel=1e-4)
 
 
 def test_who_cannot_be_heard_still_counts_in_the_aim():

@@ -11,6 +11,7 @@ from hush.channel import Alignment, Constant, FullPower, GaussianReal, Groups, L
 from hush.core.contract import Statistics
 from hush.core.keys import at, root
 from hush.core.simulation import Simulation
+from hush.privacy.air import missing_noise
 from hush.uplink import QSGD, Clip
 
 GAINS = np.array([0.5, 2.0, 1.0, 0.25, 1.5, 0.75], np.float32)
@@ -130,5 +131,52 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             make()
-    with pytest.raises(hush.privacy.NoGuarantee, match="OverTheAir does to messages has no privacy analysis"):
-        hush.privacy.describe(hush.over_the_air(2), hush.tasks.digits(4).population, 3, unit="client")
+
+
+def steady(rule, clients=None, **more):
+    return made(rule, noise_variance=4.0, **more) if clients is None else hush.over_the_air(
+        clients, rule=rule, fading=PerClient(Constant(jnp.asarray(GAINS))), decibel=3.0, noise_variance=4.0, bound=2.0
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "amplitude"),
+    [
+        (steady(FullPower()), 10**0.15 * GAINS.max()),  # the loudest at full power
+        (steady(Alignment()), 10**0.15 * GAINS.min()),  # all as loud as the weakest
+        (steady(Alignment(), clients=2), 10**0.15 * GAINS.max()),  # who else is drawn is not known: the worst case
+    ],
+)
+def test_what_the_receivers_noise_hides(algorithm, amplitude, quadratic):
+    """z = √N0/(2A), one client replaced; checked by what one client can move y, with messages of any direction."""
+    description = hush.privacy.describe(algorithm, quadratic, 5)
+    ((release, _),) = description.first.of(0)
+    assert (description.first.trust, release.relation) == ("air", "replace")
+    assert release.noise_multiplier == pytest.approx(np.sqrt(4.0) / (2 * amplitude), rel=1e-5)
+    draw = algorithm.cohort(root(3), quadratic.population, 0)
+    mixing = algorithm.channel(root(0), draw, 0, Statistics())
+    moved = np.abs(np.asarray(mixing.coefficients)) * 2 * 2.0  # from L in one direction to L in the other
+    assert moved.max() * release.noise_multiplier <= float(mixing.noise) * (1 + 1e-5)
+
+
+def test_what_must_be_added_for_an_epsilon(quadratic):
+    algorithm = steady(FullPower())
+    wanted = hush.privacy.noise_multiplier_for(2.0, 1e-5, 5, "replace", hush.privacy.Whole())
+    added = missing_noise(algorithm.channel, algorithm.cohort, quadratic.population, wanted)
+    louder = made(FullPower(), noise_variance=4.0 + added)
+    assert 1.99 < hush.privacy.describe(louder, quadratic, 5).spent((5,), 4, 1e-5).epsilon <= 2.0 + 1e-6
+    assert missing_noise(louder.channel, louder.cohort, quadratic.population, 0.5 * wanted) == 0
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "trust", "reason"),
+    [
+        (hush.over_the_air(2), None, "GaussianReal may make a client arbitrarily loud"),
+        (made(LeastSquares()), None, "looks at the messages"),
+        (steady(FullPower()), "server", "only the receiver's own noise is accounted for"),
+        (hush.dp_fedavg(2, 6, clip=1.0, noise_multiplier=1.0), "air", "is for messages over the air"),
+    ],
+)
+def test_where_the_air_hides_nothing(algorithm, trust, reason, quadratic):
+    with pytest.raises(hush.privacy.NoGuarantee, match=reason):
+        hush.privacy.describe(algorithm, quadratic, 3, unit="client", trust=trust)

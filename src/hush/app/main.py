@@ -240,7 +240,7 @@ def cite(
 @app.command()
 @plainly
 def paper(
-    name: Annotated[str, typer.Argument(help="Which paper: fedpaq or clipping.")] = "fedpaq",
+    name: Annotated[str, typer.Argument(help="Which paper: fedpaq, clipping or alignment.")] = "fedpaq",
     figure: Annotated[
         str | None,
         typer.Option(metavar="N", help="Only this figure or table: table, 2, 3, 4 …; table-1 …"),

@@ -7,13 +7,14 @@ sum is ever seen, the noise of all clients counts together), or at the server.
 from dataclasses import dataclass
 from math import sqrt
 
-from hush.channel import Noisy
+from hush.channel import Noisy, OverTheAir
 from hush.cohort import Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Channel, Cohort, Population
 from hush.core.plain import Digital
 from hush.local import ClippedToBroadcast
 from hush.privacy import releases as sampled
+from hush.privacy.air import ONLY_THE_AIR, air_multiplier
 from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee
 from hush.privacy.releases import NoGuarantee, Release
 from hush.server import AdaptingClip, CorrelatedNoise
@@ -52,6 +53,10 @@ class Drawn:
 def client_level(phase: Algorithm, population: Population, rounds: int, trust: str | None) -> Guarantee:
     """The guarantee for all the data of one client."""
     sent = _sent(phase)
+    if isinstance(phase.channel, OverTheAir):
+        return _over_the_air(phase, phase.channel, sent, population, trust)
+    if trust == "air":
+        raise NoGuarantee(f"trust='air' is for messages over the air, found the channel {type(phase.channel).__name__}")
     central = _channel_noise(phase.channel)
     server = phase.server.inner if isinstance(phase.server, AdaptingClip) else phase.server
     if isinstance(server, CorrelatedNoise):
@@ -81,6 +86,28 @@ def client_level(phase: Algorithm, population: Population, rounds: int, trust: s
             *((SECRET,) if drawn.sampling.rate < 1 else ()),
             *((HONEST,) if who == "sum" and sent.std > 0 else ()),
         ),
+        every=drawn.every,
+    )
+
+
+def _over_the_air(
+    phase: Algorithm, channel: OverTheAir, sent: Sent, population: Population, trust: str | None
+) -> Guarantee:
+    """What the receiver's noise buys by itself."""
+    if trust not in (None, "air") or sent.std > 0:
+        raise NoGuarantee("over the air only the receiver's own noise is accounted for: no other, and trust='air'")
+    drawn = _drawn(phase.cohort, population)
+    z = air_multiplier(channel, phase.cohort, population) / sqrt(len(phase.local.sends))
+    secret = (SECRET,) if drawn.sampling.rate < 1 else ()
+    # How loud one arrives is counted per client, so that the cohort's own weights do not matter; replaced, either way.
+    sampling = drawn.sampling if drawn.relation == "replace" else sampled.Whole()
+    return Guarantee(
+        unit="client",
+        trust="air",
+        mechanism=f"{sent.words}, sent over the air, where the receiver's noise is z = {z:.4g} sensitivities, "
+        f"{drawn.words}",
+        releases={0: ((Release(z, "replace", sampling), 1),)},
+        assumptions=(*_assumptions(sent), ONLY_THE_AIR, *secret),
         every=drawn.every,
     )
 

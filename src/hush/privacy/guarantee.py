@@ -16,6 +16,7 @@ UNITS = ("example", "client")
 TRUST = {
     "local": "nobody: the server sees each client's messages and may be the adversary",
     "sum": "only the sum of a round's messages is ever seen, as secure aggregation has it",
+    "air": "nobody but the air: the receiver gets the sum in its own noise, and no one else hears it better",
     "server": "the server: it sees clipped updates and adds the noise; only what it publishes is protected",
 }
 
