@@ -45,6 +45,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/uplink.py
 	$(BIN)/python benchmarks/per_example.py
+	$(BIN)/python benchmarks/air.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 """How messages meet: received = Σ_k a_k · message_k + noise."""
 
 from hush.channel.fading import (
+    FADINGS,
     Constant,
     Correlated,
     Estimated,
@@ -18,6 +19,7 @@ from hush.channel.noisy import Noisy
 from hush.channel.optimal import LeastSquares
 from hush.channel.over_the_air import OverTheAir
 from hush.channel.power import (
+    DIVISORS,
     Alignment,
     BestBound,
     Divisor,
@@ -33,30 +35,12 @@ from hush.core.contract import Channel
 from hush.core.plain import Digital
 
 CHANNELS: dict[str, type[Channel]] = {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir}
-FADINGS: dict[str, type[Fading]] = {
-    "constant": Constant,
-    "gaussian_real": GaussianReal,
-    "rayleigh": Rayleigh,
-    "rician": Rician,
-    "correlated": Correlated,
-    "path_loss": PathLoss,
-    "groups": Groups,
-    "per_client": PerClient,
-    "estimated": Estimated,
-}
 POWER_RULES: dict[str, type[PowerRule]] = {
     "alignment": Alignment,
     "truncated_inversion": TruncatedInversion,
     "full_power": FullPower,
     "least_squares": LeastSquares,
 }
-DIVISORS: dict[str, type[Divisor]] = {
-    "total": Total,
-    "largest": Largest,
-    "given": Given,
-    "best_bound": BestBound,
-}
-
 __all__ = [
     "CHANNELS",
     "DIVISORS",
