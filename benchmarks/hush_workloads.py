@@ -37,20 +37,24 @@ def started(workload: workloads.Workload):
     return jax.tree.map(lambda leaf: jnp.asarray(next(given)) if eqx.is_array(leaf) else leaf, model)
 
 
+def as_problem(workload: workloads.Workload, data: workloads.Data):
+    """The workload's data and model as a problem of hush's."""
+    side = workloads.IMAGE_SIDE
+    return hush.tasks.arrays(
+        data.train_images.reshape(-1, side, side, 1),
+        data.train_labels.reshape(-1),
+        np.repeat(np.arange(workload.clients), workload.examples_per_client),
+        model=started(workload),
+        scale=2 / 255,
+        shift=-1.0,
+    )
+
+
 class Hush:
     """A contender; see `peers/measure.py`."""
 
     def __init__(self, workload: workloads.Workload, data: workloads.Data):
-        side = workloads.IMAGE_SIDE
-        clients = np.repeat(np.arange(workload.clients), workload.examples_per_client)
-        problem = hush.tasks.arrays(
-            data.train_images.reshape(-1, side, side, 1),
-            data.train_labels.reshape(-1),
-            clients,
-            model=started(workload),
-            scale=2 / 255,
-            shift=-1.0,
-        )
+        problem = as_problem(workload, data)
         algorithm = hush.fedavg(
             clients=None if workload.everyone else workload.clients_per_round,
             steps=workload.local_steps,

@@ -95,13 +95,9 @@ ORACLES = {
 PEERS = {"PyTorch, not clipped": "plain", "Opacus, hooks": "hooks", "Opacus, ghost": "ghost"}
 
 
-def as_problem(workload: workloads.Workload, data: workloads.Data):
-    return hush_workloads.Hush(workload, data).problem
-
-
 def hush_turn(model: str, oracle: Oracle) -> Turn:
     workload, data, rows = one_client.job(model)
-    problem = as_problem(replace(workload, clip_norm=None), data)
+    problem = hush_workloads.as_problem(replace(workload, clip_norm=None), data)
     rule = LocalSGD(lr=workload.learning_rate, steps=len(rows), batches=Given(jnp.asarray(rows)), oracle=oracle)
     start = ravel_pytree(problem.init(root(0)))[0]
 
@@ -195,7 +191,7 @@ def ratio(mine: list[float], other: list[float]) -> float:
 
 def rounds(turns: int) -> list[dict]:
     workload = workloads.find("W2")
-    problem = as_problem(workload, workloads.generate(workload))
+    problem = hush_workloads.as_problem(workload, workloads.generate(workload))
     plain = hush.fedavg(
         workload.clients_per_round, steps=workload.local_steps, lr=workload.learning_rate, batch=workload.batch_size
     )

@@ -12,9 +12,9 @@ import time
 from dataclasses import replace
 
 import jax
-import numpy as np
 
 import hush
+import hush_workloads
 import workloads
 from hush.core.keys import root
 from hush.core.simulation import Simulation
@@ -37,16 +37,7 @@ LARGE = 11_100_000
 
 def rounds() -> None:
     workload = workloads.find("W2")
-    data = workloads.generate(workload)
-    side = workloads.IMAGE_SIDE
-    problem = hush.tasks.arrays(
-        data.train_images.reshape(-1, side, side, 1),
-        data.train_labels.reshape(-1),
-        np.repeat(np.arange(workload.clients), workload.examples_per_client),
-        model=workload.model,
-        scale=2 / 255,
-        shift=-1.0,
-    )
+    problem = hush_workloads.as_problem(workload, workloads.generate(workload))
     plain = hush.fedavg(
         workload.clients_per_round, steps=workload.local_steps, lr=workload.learning_rate, batch=workload.batch_size
     )

@@ -3,7 +3,7 @@
 The receiver gets y = Σ h_k x_k + n, n ~ N(0, N0 I). A client whose signal arrives with amplitude A_k = |h_k| √(α_k P_k)
 at most moves y by 2A_k when all its data is replaced, so that y is a Gaussian mechanism of multiplier √N0/(2 max A_k);
 whatever the server does with y afterwards, divide by c for instance, costs nothing. Gains and power levels must not
-depend on the data, and the gains must be bounded: a fading that may make a client arbitrarily loud surely hides nothing.
+depend on the data, and the gains must be bounded: a fading that may make a client as loud as it likes hides nothing.
 """
 
 from math import sqrt
