@@ -7,7 +7,6 @@ Rounds are timed in turns in one process; the ratio is to a round that sends pla
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import replace
 
@@ -15,9 +14,9 @@ import jax
 
 import hush
 import hush_workloads
+import turns
 import workloads
 from hush.core.keys import root
-from hush.core.simulation import Simulation
 from hush.uplink import QSGD, BFloat16, ErrorFeedback, Rotated, Sign, TernGrad, TopK
 
 STAGES = {
@@ -41,18 +40,8 @@ def rounds() -> None:
     plain = hush.fedavg(
         workload.clients_per_round, steps=workload.local_steps, lr=workload.learning_rate, batch=workload.batch_size
     )
-    simulations = {name: Simulation(replace(plain, uplink=stages), problem) for name, stages in STAGES.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in STAGES}
-    for turn in range(TURNS + 1):
-        for name, simulation in simulations.items():
-            begin = time.perf_counter()
-            simulation.advance(ROUNDS)
-            if turn:  # the first compiles
-                seconds[name].append((time.perf_counter() - begin) / ROUNDS)
-    print(f"{'a round of W2 with':32} {'seconds':>8} {'ratio':>6}")
-    for name, took in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(took, seconds["plain"], strict=True))
-        print(f"{name:32} {statistics.median(took):8.3f} {ratio:6.2f}")
+    algorithms = {name: replace(plain, uplink=stages) for name, stages in STAGES.items()}
+    turns.print_rounds("a round of W2 with", turns.in_turns(algorithms, problem, TURNS, ROUNDS), "plain")
 
 
 def packing() -> None:

@@ -4,17 +4,14 @@ T and the step sizes are not given in the paper; ours stand in `clipping_lab`. W
 in its text, none stands beside ours.
 """
 
-from dataclasses import replace
-from math import sqrt
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from hush.papers.clipping_lab import HALF, MODELS, NAMES, RATES, Case, ClippingLab
+from hush.papers.clipping_lab import HALF, MODELS, NAMES, RATES, Case, ClippingLab, base, percent, told
+from hush.papers.clipping_private import table_four, table_three
 from hush.papers.writing import Claim, Paper, Picture, Section, judged, only_when
 from hush.report.canvas import PALETTE, Drawing, drawing
-from hush.report.plots import Line, chart
 from hush.report.privacy_page import dots
 from hush.theory.clipping import clipping_bias
 from hush.theory.clipping_limits import model_clipping_clients, model_clipping_limit, table_1
@@ -26,25 +23,8 @@ TABLE_2 = {
     ("resnet18", "mnist"): (99.61, 0.02, 95.43, 0.10),
     ("resnet18", "cifar10"): (76.36, 0.53, 59.46, 1.55),
 }
-# Table 3: accuracy, what clipping takes, what noise takes after that, at which ε.
-TABLE_3 = {
-    "mlp": (94.0, None, 0.29, 1.5),
-    "alexnet": (96.4, 1.47, 0.16, 1.5),
-    "mobilenet_v2": (97.8, 0.35, 1.62, 1.5),
-    "resnet18": (95.2, -0.15, 3.76, 5.0),
-}
 SHOWN_ROUND = 16  # of Figures 1 and 2
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10", "digits": "digits"}
-
-
-def _percent(value: float) -> float:
-    return round(100 * value, 2)
-
-
-def _base(model: str, data: str, iid: bool) -> Case:
-    """The paper's clients: 125 examples each for digits, 500 for CIFAR-10, which clients share; one in 24 a round."""
-    rounds = 50 if model in ("mobilenet_v2", "resnet18") else 100
-    return Case(model=model, data=data, iid=iid, examples=500 if data == "cifar10" else 125, rounds=rounds)
 
 
 def table_one(lab: ClippingLab) -> Section:
@@ -84,25 +64,20 @@ def _drops(lab: ClippingLab, case: Case) -> dict[str, float]:
     clipped = lab(lab.clipped(case))
     lengths = plain.updates.groupby("round")["local_norm"]
     return {
-        "accuracy": _percent(plain.final("accuracy")),
-        "drop": round(_percent(plain.final("accuracy")) - _percent(clipped.final("accuracy")), 2),
+        "accuracy": percent(plain.final("accuracy")),
+        "drop": round(percent(plain.final("accuracy")) - percent(clipped.final("accuracy")), 2),
         "spread": round(float((lengths.std() / lengths.mean()).mean()), 3),
     }
-
-
-def _told(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as it is shown: a run that diverged has no number."""
-    return table.astype(object).where(table.notna(), "diverged")
 
 
 def table_two(lab: ClippingLab) -> Section:
     """Table 2: what clipping takes, i.i.d. and not; with Figures 1, 2 and 5 to 11."""
     rows, pictures = [], []
     for data in ("mnist", "cifar10")[: 1 if lab.quick else 2]:
-        able = [model for model in MODELS if _has(lab, model, data)]
+        able = [model for model in MODELS if lab.has(model, data)]
         for model in able[: 1 if lab.quick else None]:
-            parts = {iid: _drops(lab, _base(model, data, iid)) for iid in (True, False)}
-            paper, shown = TABLE_2.get((model, data)), lab.shrunk(_base(model, data, True))
+            parts = {iid: _drops(lab, base(model, data, iid)) for iid in (True, False)}
+            paper, shown = TABLE_2.get((model, data)), lab.shrunk(base(model, data, True))
             rows.append(
                 {
                     "model": NAMES[shown.model],
@@ -124,17 +99,11 @@ def table_two(lab: ClippingLab) -> Section:
         "accuracy; paper: i.i.d., drop, not i.i.d., drop. Spread is the standard deviation of the updates' lengths in "
         "a round over their mean. Models without a row were not run."
     )
-    return Section("Table 2: what clipping takes", text, [("", _told(table))], pictures, _clipping_claims(table))
+    return Section("Table 2: what clipping takes", text, [("", told(table))], pictures, _clipping_claims(table))
 
 
 def _rates() -> str:
     return ", ".join(f"{RATES[model]:g} ({NAMES[model]})" for model in MODELS) + " and 1 at the server"
-
-
-def _has(lab: ClippingLab, model: str, data: str) -> bool:
-    """Both kinds of data can be run here, or were; CIFAR-10 not at all where there is no GPU and nothing is kept."""
-    both = all(lab.can(_base(model, data, iid)) for iid in (True, False))
-    return both and (lab.quick or data == "mnist" or lab.can(_base("alexnet", data, True)))
 
 
 def _clipping_claims(table: pd.DataFrame) -> list[Claim]:
@@ -176,129 +145,21 @@ def _clipping_claims(table: pd.DataFrame) -> list[Claim]:
 def _updates_picture(lab: ClippingLab, model: str, data: str) -> Picture:
     figure: Drawing = drawing(7.2, 2.9)
     for ax, iid in zip(figure.subplots(1, 2, sharex=True, sharey=True), (True, False), strict=True):
-        updates = lab(_base(model, data, iid)).updates
+        updates = lab(base(model, data, iid)).updates
         shown = updates[(updates["round"] == SHOWN_ROUND) & (updates["repetition"] == updates["repetition"].min())]
         dots(ax, shown, "i.i.d." if iid else "mixture", PALETTE[0 if iid else 1])
         ax.set_ylabel("angle to the last update (°)")
-    shown_case = lab.shrunk(_base(model, data, True))
+    shown_case = lab.shrunk(base(model, data, True))
     said = f"{NAMES[shown_case.model]} on {DATA[shown_case.data]}: updates of the clients in round {SHOWN_ROUND}."
     return Picture(f"updates-{model}-{data}", said, figure)
-
-
-def table_three(lab: ClippingLab) -> Section:
-    """Table 3 and Figure 3: what noise takes, at the paper's ε, client level."""
-    return _private(lab, "mnist", False, "Table 3: what privacy takes, MNIST, not i.i.d.", "figure-3")
-
-
-def table_four(lab: ClippingLab) -> Section:
-    """Table 4 and Figure 4: the same on CIFAR-10, i.i.d. (the paper's values are lost)."""
-    return _private(lab, "cifar10", True, "Table 4: what privacy takes, CIFAR-10, i.i.d.", "figure-4")
-
-
-def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) -> Section:
-    rows, lines = [], []
-    for case in _private_cases(lab, data, iid):
-        clipped = lab.clipped(case)
-        private = replace(clipped, epsilon=_target(case))
-        runs = {"FedAvg": lab(case), "clipped": lab(clipped), "private": lab(private)}
-        rows.append(_private_row(lab.shrunk(private), data, runs))
-        lines += [Line(f"{NAMES[lab.shrunk(case).model]}, {name}", run.records) for name, run in runs.items()]
-    table = pd.DataFrame(rows)
-    pictures = [Picture(figure, f"{title}: accuracy over rounds.", chart(lines, "accuracy", "round"))]
-    text = (
-        "DP-FedAvg with the same step sizes, clients drawn by Poisson sampling, noise on the sum: client level, one "
-        "client added or removed, a trusted server or a secure sum, δ = 1e-5, composed over all rounds by the tighter "
-        "of Rényi divergences and privacy loss distributions. The noise of one round has the norm z·c·√d/P beside a "
-        "mean update of at most c: with 20 clients a round it is four times that of the paper's 80, at the same rate. "
-        "Where there are more clients than MNIST has examples for, they share some. The bound c was chosen from these "
-        "clients' updates, which no ε here covers. Models without a row were not run."
-    )
-    return Section(title, text, [("", _told(table))], pictures, _private_claims(table))
-
-
-def _private_cases(lab: ClippingLab, data: str, iid: bool) -> list[Case]:
-    """Every model at the paper's rate of one client in 24; the small ones also with 80 clients a round."""
-    models = [model for model in MODELS if _has(lab, model, data)]
-    cases = [_base(model, data, iid) for model in models]
-    if data == "mnist" and not lab.quick:
-        cases += [replace(_base(model, data, iid), clients=80) for model in ("mlp", "lenet5")]
-        large = [replace(_base(model, data, iid), clients=80, population=1920) for model in ("mlp", "alexnet")]
-        cases += [case for case in large if lab.can(case)]
-    return cases[:1] if lab.quick else cases
-
-
-def _target(case: Case) -> float:
-    return 5.0 if (case.model, case.data) == ("resnet18", "mnist") else 1.5
-
-
-def _private_row(case: Case, data: str, runs: dict[str, Any]) -> dict[str, object]:
-    plain, clipped, private = (_percent(run.final("accuracy")) for run in runs.values())
-    dimension = int(runs["private"].status["dimension"])
-    paper = TABLE_3.get(case.model) if data == "mnist" else None
-    z = case.noise_multiplier
-    return {
-        "model": NAMES[case.model],
-        "d": dimension,
-        "P of N": f"{case.clients} of {case.population}",
-        "ε": case.epsilon,
-        "z": round(z, 3),
-        "noise / c": round(z * sqrt(dimension) / case.clients, 1),
-        "FedAvg %": plain,
-        "clip drop": round(plain - clipped, 2),
-        "DP %": private,
-        "DP drop": round(clipped - private, 2),
-        "paper": "–" if paper is None else f"{paper[0]} / {'?' if paper[1] is None else paper[1]} / {paper[2]}",
-    }
-
-
-def _private_claims(table: pd.DataFrame) -> list[Claim]:
-    names = [f"{row['model']} ({row['P of N']})" for _, row in table.iterrows()]
-    drops = table["DP drop"].fillna(np.inf).to_numpy()
-    claims = [
-        *_as_published(table),
-        only_when(
-            "privacy takes less than 4 points beyond what clipping takes",
-            list(drops < 4),
-            names,
-            "; ".join(f"{name}: {_points(drop)}" for name, drop in zip(names, drops, strict=True)),
-        ),
-    ]
-    same = table[table["P of N"] == table["P of N"].iloc[0]]
-    if len(same) > 2:
-        order = same.sort_values("d")["DP drop"].fillna(np.inf).to_numpy()
-        claims.append(
-            judged(
-                "the more parameters, the more the noise takes",
-                bool((order[1:] > order[:-1] - 1).all()),
-                "drops by growing d: " + ", ".join(map(_points, order)),
-            )
-        )
-    return claims
-
-
-def _as_published(table: pd.DataFrame) -> list[Claim]:
-    """Whether noise takes what the paper says it does, to within a point."""
-    published = table[table["paper"] != "–"]
-    if len(published) == 0:
-        return []
-    papers = [float(cell.split(" / ")[2]) for cell in published["paper"]]
-    drops = published["DP drop"].fillna(np.inf).to_numpy()
-    names = [f"{row['model']} ({row['P of N']})" for _, row in published.iterrows()]
-    pairs = [f"{name}: {_points(a)} and {b:g}" for name, a, b in zip(names, drops, papers, strict=True)]
-    near = list(np.abs(drops - np.array(papers)) < 1)
-    return [only_when("noise takes what the paper says, to within a point", near, names, "; ".join(pairs))]
-
-
-def _points(drop: float) -> str:
-    return "diverged" if np.isinf(drop) else f"{drop:.2f}"
 
 
 def bias_terms(lab: ClippingLab) -> Section:
     """The clipping terms of Theorem 3.1, measured on FedAvg's updates."""
     rows = []
-    for model in [model for model in MODELS if _has(lab, model, "mnist")][: 1 if lab.quick else None]:
+    for model in [model for model in MODELS if lab.has(model, "mnist")][: 1 if lab.quick else None]:
         for iid in (True, False):
-            case = _base(model, "mnist", iid)
+            case = base(model, "mnist", iid)
             updates = lab(case).updates
             first = updates[updates["repetition"] == updates["repetition"].min()]
             clip = float(lab.clipped(case).clip or 0)
@@ -308,7 +169,7 @@ def bias_terms(lab: ClippingLab) -> Section:
                     "model": NAMES[lab.shrunk(case).model],
                     "data": "i.i.d." if iid else "mixture",
                     "c": clip,
-                    "share clipped %": _percent(float((first["local_norm"] > clip).mean())),
+                    "share clipped %": percent(float((first["local_norm"] > clip).mean())),
                     "mean α": round(float((clip / np.maximum(clip, first["local_norm"])).mean()), 3),
                     "mean |α_i − ᾱ|": round(float(np.mean([each.across for each in found])), 4),
                 }

@@ -153,6 +153,11 @@ class ClippingLab:
         able = self.quick or case.model in SMALL or jax.default_backend() != "cpu"
         return able or self._finished(self.keep / self.shrunk(case).name)
 
+    def has(self, model: str, data: str) -> bool:
+        """Whether both kinds of data can be run here, or were; CIFAR-10 not where there is no GPU and nothing kept."""
+        both = all(self.can(base(model, data, iid)) for iid in (True, False))
+        return both and (self.quick or data == "mnist" or self.can(base("alexnet", data, True)))
+
     def __call__(self, case: Case) -> Kept:
         """A run that is kept, gone on with, or made now."""
         case = self.shrunk(case)
@@ -198,3 +203,19 @@ class ClippingLab:
 
 
 VARIED = ("clients", "steps", "batch", "rounds", "clip", "epsilon")
+
+
+def base(model: str, data: str, iid: bool) -> Case:
+    """The paper's clients: 125 examples each for digits, 500 for CIFAR-10, which clients share; one in 24 a round."""
+    rounds = 50 if model in ("mobilenet_v2", "resnet18") else 100
+    return Case(model=model, data=data, iid=iid, examples=500 if data == "cifar10" else 125, rounds=rounds)
+
+
+def percent(value: float) -> float:
+    """A share in percent, to two places."""
+    return round(100 * value, 2)
+
+
+def told(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is shown: a run that diverged has no number."""
+    return table.astype(object).where(table.notna(), "diverged")
