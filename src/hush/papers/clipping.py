@@ -4,7 +4,6 @@ T and the step sizes are not given in the paper; ours stand in `clipping_lab`. W
 in its text, none stands beside ours.
 """
 
-
 import numpy as np
 import pandas as pd
 
@@ -144,11 +143,13 @@ def _clipping_claims(table: pd.DataFrame) -> list[Claim]:
 
 def _updates_picture(lab: ClippingLab, model: str, data: str) -> Picture:
     figure: Drawing = drawing(7.2, 2.9)
-    for ax, iid in zip(figure.subplots(1, 2, sharex=True, sharey=True), (True, False), strict=True):
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    for ax, iid in zip(axes, (True, False), strict=True):
         updates = lab(base(model, data, iid)).updates
         shown = updates[(updates["round"] == SHOWN_ROUND) & (updates["repetition"] == updates["repetition"].min())]
         dots(ax, shown, "i.i.d." if iid else "mixture", PALETTE[0 if iid else 1])
-        ax.set_ylabel("angle to the last update (°)")
+    axes[0].set_ylabel("angle to the last update (°)")
+    axes[0].set_xlim(left=0)  # shared, and only once all dots are there
     shown_case = lab.shrunk(base(model, data, True))
     said = f"{NAMES[shown_case.model]} on {DATA[shown_case.data]}: updates of the clients in round {SHOWN_ROUND}."
     return Picture(f"updates-{model}-{data}", said, figure)

@@ -9,7 +9,10 @@ import pandas as pd
 
 from hush.papers.clipping_lab import MODELS, NAMES, Case, ClippingLab, base, percent, told
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
-from hush.report.plots import Line, chart
+from hush.report.canvas import FONT, INK, Drawing, drawing
+from hush.report.plots import Line, draw
+
+ACROSS = 3
 
 # Table 3: accuracy, what clipping takes, what noise takes after that, at which ε.
 TABLE_3 = {
@@ -31,15 +34,17 @@ def table_four(lab: ClippingLab) -> Section:
 
 
 def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) -> Section:
-    rows, lines = [], []
+    rows, lines = [], {}
     for case in _private_cases(lab, data, iid):
         clipped = lab.clipped(case)
         private = replace(clipped, epsilon=_target(case))
         runs = {"FedAvg": lab(case), "clipped": lab(clipped), "private": lab(private)}
         rows.append(_private_row(lab.shrunk(private), data, runs))
-        lines += [Line(f"{NAMES[lab.shrunk(case).model]}, {name}", run.records) for name, run in runs.items()]
+        shown = lab.shrunk(case)
+        place = f"{NAMES[shown.model]}, {shown.clients} of {shown.population}"
+        lines[place] = [Line(name, run.records) for name, run in runs.items()]
     table = pd.DataFrame(rows)
-    pictures = [Picture(figure, f"{title}: accuracy over rounds.", chart(lines, "accuracy", "round"))]
+    pictures = [Picture(figure, f"{title}: accuracy over rounds.", _curves(lines))]
     text = (
         "DP-FedAvg with the same step sizes, clients drawn by Poisson sampling, noise on the sum: client level, one "
         "client added or removed, a trusted server or a secure sum, δ = 1e-5, composed over all rounds by the tighter "
@@ -49,6 +54,19 @@ def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) ->
         "clients' updates, which no ε here covers. Models without a row were not run."
     )
     return Section(title, text, [("", told(table))], pictures, _private_claims(table))
+
+
+def _curves(lines: dict[str, list[Line]]) -> Drawing:
+    """A picture for each model and number of clients, on one scale."""
+    rows = -(-len(lines) // ACROSS)
+    figure = drawing(2.9 * min(ACROSS, len(lines)), 2.5 * rows)
+    axes = np.atleast_1d(figure.subplots(rows, min(ACROSS, len(lines)), sharey=True)).ravel()
+    for ax, (place, these) in zip(axes, lines.items(), strict=False):
+        draw(ax, these, "accuracy", "round")
+        ax.set_title(place, fontsize=FONT, color=INK)
+    for ax in axes[len(lines) :]:
+        ax.set_axis_off()
+    return figure
 
 
 def _private_cases(lab: ClippingLab, data: str, iid: bool) -> list[Case]:

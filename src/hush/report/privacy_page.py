@@ -126,6 +126,7 @@ def scatter(updates: pd.DataFrame, rounds: tuple[int, ...] | None = None, size: 
     axes = np.atleast_1d(figure.subplots(1, len(chosen), sharey=True))
     for ax, chosen_round in zip(axes, chosen, strict=True):
         dots(ax, first[first["round"] == chosen_round], f"round {chosen_round}")
+        ax.set_xlim(left=0)
     axes[0].set_ylabel("angle to the last update (°)")
     return figure
 
@@ -140,4 +141,3 @@ def dots(ax: Axes, updates: pd.DataFrame, title: str, colour: str = PALETTE[0]) 
     ax.scatter([shown["local_norm"].mean()], [angles.mean()], s=42, color=INK, zorder=3)
     ax.set_title(title, fontsize=FONT, color=INK)
     ax.set_xlabel("length")
-    ax.set_xlim(left=0)
