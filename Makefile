@@ -25,8 +25,9 @@ demo: $(READY)
 	$(BIN)/hush run examples/demo/private_fedpaq.toml --out runs/demo/private_fedpaq --force
 	$(BIN)/hush compare runs/demo/fedavg runs/demo/fedpaq runs/demo/private_fedpaq --out runs/demo/comparison
 
+# A file's tests stay together: they share what they have compiled.
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
