@@ -5,7 +5,7 @@ import json
 from typing import Any, NamedTuple
 
 from hush.algorithms import ALGORITHMS
-from hush.channel import CHANNELS
+from hush.channel import CHANNELS, DIVISORS, FADINGS, POWER_RULES
 from hush.cohort import COHORTS
 from hush.core.check import nearest
 from hush.core.schedules import SCHEDULES
@@ -38,6 +38,9 @@ SLOTS: dict[str, Slot] = {
     "oracle": Slot("how a batch becomes a gradient", dict(ORACLES), "[local.oracle]"),
     "uplink": Slot("what is done to a message; they chain", dict(STAGES), "[[uplink]]"),
     "channel": Slot("how messages meet", dict(CHANNELS), "[channel]"),
+    "fading": Slot("what the air does to a signal", dict(FADINGS), "[channel.fading]"),
+    "power": Slot("how strongly clients send over the air", dict(POWER_RULES), "[channel.rule]"),
+    "divisor": Slot("what the server divides by at full power", dict(DIVISORS), "[channel.rule.divisor]"),
     "server": Slot("how the model moves", dict(SERVER_RULES), "[server]"),
     "schedule": Slot("a step size that changes", dict(SCHEDULES), "[local.lr]"),
 }
