@@ -111,7 +111,7 @@ class TestHelp:
 class TestList:
     def test_overview(self):
         text = fine("list")
-        assert len(SLOTS) == 12
+        assert len(SLOTS) == 15
         for slot, entry in SLOTS.items():
             assert slot in text
             assert entry.table, slot

@@ -13,7 +13,7 @@ from hush.report.records import measures, points, repetitions, summary, swept
 from hush.report.result import Result
 from hush.report.words import bits, in_words, meaning, with_spread
 
-COSTS = ("uplink_bits", "epsilon", "seconds")
+COSTS = ("uplink_bits", "channel_uses", "epsilon", "seconds")
 # Columns of a comparison for which there is room on a terminal; its page has all of them.
 COMPARED = ("run", "repetitions", "round", "accuracy", "test_loss", "uplink_bits", "bits_to_target", "epsilon")
 
