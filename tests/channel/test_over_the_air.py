@@ -74,6 +74,13 @@ def test_holding_the_messages_changes_nothing(layout, quadratic):
     np.testing.assert_allclose(held, summed, rtol=1e-4, atol=1e-6)
 
 
+def test_the_signal_to_noise_ratio_is_recorded(quadratic, matrices):
+    result = hush.run(made(FullPower(), 0.3), quadratic, 1, progress=False)
+    heard = GAINS / GAINS.sum() @ messages(matrices, 2.0)
+    divisor = GAINS.sum() * 10 ** (3.0 / 20) / 2.0
+    assert result.records["snr"].iloc[0] == pytest.approx(np.sum(heard**2) / (3 * 0.3 / divisor**2), rel=1e-4)
+
+
 @pytest.mark.parametrize("rule", [Alignment(), FullPower(), LeastSquares()])
 def test_nobody_exceeds_its_power_and_the_ledger_knows_it(rule, quadratic):
     powers = (0.0, 3.0, 6.0, -3.0, 10.0, 0.0)

@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, broadcast, client_step, init_client, init_server, server_step
-from hush.core.contract import Draw, Info, Problem, State, Statistics, Vector
+from hush.core.contract import Draw, Info, Mixing, Problem, State, Statistics, Vector
 from hush.core.keys import Key, at
 from hush.core.mesh import CLIENTS, LANES
 
@@ -162,6 +162,7 @@ def _one_phase(
         mixing = phase.channel(air, draw, server["round"], _statistics(held["update"], norms, jnp.sum(draw.active)))
         mine_of_it = mine(mixing.coefficients)
         received = lax.psum(jax.tree.map(lambda part: jnp.tensordot(mine_of_it, part, 2), held), CLIENTS)
+    heard = _heard(received["update"], mixing) if phase.channel.analogue else {}
     if not isinstance(mixing.noise, float) or mixing.noise > 0:
         received = {
             name: vector + mixing.noise * random.normal(at(key, "noise", name), vector.shape)
@@ -169,10 +170,16 @@ def _one_phase(
         }
     where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
     clients = jax.tree.map(lambda all_, new: all_.at[where].set(everybodys(new), mode="drop"), clients, states)
-    info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info)
+    info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
     energy = jnp.square(mixing.transmit * everybodys(norms))
     log = Log(draw.ids, draw.active, everybodys(bits), energy, info, jax.tree.map(everybodys, seen))
     return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
+
+
+def _heard(signal: Vector, mixing: Mixing) -> Info:
+    """The signal-to-noise ratio of what is received, ‖Σ a_k message_k‖² / (d · noise²); 0 where nothing is heard."""
+    noise = signal.size * jnp.square(mixing.noise)
+    return {"snr": jnp.where(noise > 0, jnp.sum(signal**2) / jnp.where(noise > 0, noise, 1), 0)}
 
 
 def _statistics(held: jax.Array, norms: jax.Array, active: jax.Array) -> Statistics:

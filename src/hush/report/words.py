@@ -31,6 +31,7 @@ MEANINGS = {
     "epsilon": "privacy spent, ε",
     "channel_uses": "channel uses",
     "energy": "energy on the air",
+    "snr": "signal-to-noise ratio of what is received",
     "local_norm": "length of an update before the uplink",
     "cosine": "cosine to the last global update",
     "clip": "clipping bound",
