@@ -6,7 +6,7 @@ import pytest
 
 import hush
 from hush.core.contract import Draw
-from hush.core.engine import _willing
+from hush.core.phase import _willing
 from hush.core.simulation import Simulation
 
 

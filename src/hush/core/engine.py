@@ -13,22 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hush.core.algorithm import Algorithm, InTurn, broadcast, client_step, init_client, init_server, server_step
-from hush.core.contract import Draw, Info, Mixing, Problem, State, Statistics, Vector
+from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
+from hush.core.contract import Problem, State, Vector
 from hush.core.keys import Key, at
 from hush.core.mesh import CLIENTS, LANES
-
-
-class Layout(NamedTuple):
-    """How work is laid out; no part of it changes a result."""
-
-    mesh: Mesh
-    clients_at_once: int
-    lanes_at_once: int
-    rounds_at_once: int  # the room for logs: how many rounds one call may run
+from hush.core.phase import Layout, Log, one_phase
 
 
 class Carry(NamedTuple):
@@ -38,17 +29,6 @@ class Carry(NamedTuple):
     clients: tuple[State, ...]  # one for each phase, each leaf [N, …]
     moved: Vector | tuple[()] = ()  # how the last round moved the model, where clients are watched
     taken: tuple[jax.Array, ...] = ()  # [N] for each phase, where clients have an allowance: rounds they took part in
-
-
-class Log(NamedTuple):
-    """What one round of one phase leaves behind, for the ledger and for looking at."""
-
-    ids: jax.Array  # [K]
-    active: jax.Array  # [K]
-    bits: jax.Array  # [K], what each client sent
-    energy: jax.Array  # [K], what it took to send it over the air
-    info: Info  # means over the active clients
-    seen: Info  # [K], the same for each client, where clients are watched
 
 
 class Fixed(NamedTuple):
@@ -80,116 +60,6 @@ def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool
     return Carry(init_server(algorithm, model), clients, jnp.zeros_like(model) if watch else (), nobody)
 
 
-def _deal(slots: int, layout: Layout) -> tuple[int, int, int]:
-    """How a cohort is dealt: to `devices` in turn, `width` clients at once, `turns` times."""
-    devices = layout.mesh.shape[CLIENTS]
-    each = -(-slots // devices)
-    turns = -(-each // layout.clients_at_once)
-    return devices, -(-each // turns), turns
-
-
-def _willing(draw: Draw, left: jax.Array) -> Draw:
-    """Who has rounds left, of those drawn; the others decline, and what they would have weighed goes to the rest."""
-    active = draw.active & (left[draw.ids] > 0)
-    order = jnp.argsort(~active, stable=True)
-    weights = jnp.where(active, draw.weights, 0)
-    weights *= jnp.sum(draw.weights * draw.active) / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
-    return Draw(draw.ids[order], weights[order], active[order], draw.share)
-
-
-def _one_phase(
-    phase: Algorithm,
-    problem: Problem,
-    key: Key,
-    server: State,
-    clients: State,
-    layout: Layout,
-    towards: Vector | None,
-    left: jax.Array | None,
-    air: Key,
-) -> tuple[State, State, Log]:
-    """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with everybody's."""
-    draw = phase.cohort(at(key, "cohort"), problem.population, server["round"])
-    draw = draw if left is None else _willing(draw, left)
-    aware = phase.channel.aware
-    mixing = None if aware else phase.channel(air, draw, server["round"], Statistics())
-    slots = draw.ids.shape[0]
-    devices, width, turns = _deal(slots, layout)
-    padding = turns * width * devices - slots
-    told = broadcast(phase, server)
-
-    def mine(array: jax.Array) -> jax.Array:
-        return jnp.pad(array, (0, padding)).reshape(turns, devices, width)[:, lax.axis_index(CLIENTS)]
-
-    def everybodys(leaf: jax.Array) -> jax.Array:
-        return lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1, *leaf.shape[2:])[:slots]
-
-    def one(client: jax.Array) -> Any:
-        state = jax.tree.map(lambda leaf: leaf[client], clients)
-        return client_step(phase, at(key, "client", client), told, state, problem.client(client), towards)
-
-    def several(who: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
-        if width == 1:
-            sent, state, info = jax.tree.map(lambda leaf: leaf[None], one(who[0]))
-        else:
-            sent, state, info = jax.vmap(one)(who)
-        bits = jnp.where(active & (not phase.channel.analogue), info.pop("bits"), 0)
-        # An inactive place computes something all the same: it must not count, even when that is not a number.
-        sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
-        info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
-        summed = {} if aware else jax.tree.map(lambda part: coefficients @ part, sent)
-        seen = info if towards is not None else {}
-        return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if aware else {})
-
-    nothing = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(several, *(jax.ShapeDtypeStruct((width,), kind) for kind in (jnp.int32, bool, jnp.float32))),
-    )
-
-    def chunk(total: Any, turn: Any) -> Any:
-        if padding or phase.cohort.padded or left is not None:
-            part, kept = lax.cond(jnp.any(turn[1]), several, lambda *_: nothing, *turn)
-        else:
-            part, kept = several(*turn)
-        return jax.tree.map(jnp.add, total, part), kept
-
-    asked = draw.weights if mixing is None else mixing.coefficients
-    total, (states, bits, seen, norms, held) = lax.scan(
-        chunk, nothing[0], (mine(draw.ids), mine(draw.active), mine(asked))
-    )
-    received, info = lax.psum(total, CLIENTS)
-    if mixing is None:
-        mixing = phase.channel(air, draw, server["round"], _statistics(held["update"], norms, jnp.sum(draw.active)))
-        mine_of_it = mine(mixing.coefficients)
-        received = lax.psum(jax.tree.map(lambda part: jnp.tensordot(mine_of_it, part, 2), held), CLIENTS)
-    heard = _heard(received["update"], mixing) if phase.channel.analogue else {}
-    if not isinstance(mixing.noise, float) or mixing.noise > 0:
-        received = {
-            name: vector + mixing.noise * random.normal(at(key, "noise", name), vector.shape)
-            for name, vector in received.items()
-        }
-    where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
-    clients = jax.tree.map(lambda all_, new: all_.at[where].set(everybodys(new), mode="drop"), clients, states)
-    info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
-    energy = jnp.square(mixing.transmit * everybodys(norms))
-    log = Log(draw.ids, draw.active, everybodys(bits), energy, info, jax.tree.map(everybodys, seen))
-    return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
-
-
-def _heard(signal: Vector, mixing: Mixing) -> Info:
-    """The signal-to-noise ratio of what is received, ‖Σ a_k message_k‖² / (d · noise²); 0 where nothing is heard."""
-    noise = signal.size * jnp.square(mixing.noise)
-    return {"snr": jnp.where(noise > 0, jnp.sum(signal**2) / jnp.where(noise > 0, noise, 1), 0)}
-
-
-def _statistics(held: jax.Array, norms: jax.Array, active: jax.Array) -> Statistics:
-    """Of all clients' updates [turns, width, d], inactive ones being zero: E‖v − v̄‖² = E‖v‖² − ‖v̄‖²."""
-    count, dimension = jnp.maximum(active, 1), held.shape[-1]
-    mean = lax.psum(jnp.sum(held, axis=(0, 1)), CLIENTS) / count
-    square, second = jnp.sum(mean**2), lax.psum(jnp.sum(norms**2), CLIENTS) / count
-    return Statistics(square / dimension, jnp.maximum(second - square, 0) / dimension)
-
-
 def one_round(
     algorithm: Algorithm | InTurn,
     problem: Problem,
@@ -206,9 +76,7 @@ def one_round(
         key = at(lane, "round", number, "phase", index)
         left = jnp.asarray(allowance) - taken[index] if taken else None
         air = at(lane, "phase", index, "channel")
-        server, clients[index], log = _one_phase(
-            phase, problem, key, server, clients[index], layout, towards, left, air
-        )
+        server, clients[index], log = one_phase(phase, problem, key, server, clients[index], layout, towards, left, air)
         if taken:
             taken[index] = taken[index].at[log.ids].add(log.active)
         logs.append(log)

@@ -11,8 +11,8 @@ from hush.core import mesh
 from hush.core.algorithm import Algorithm, InTurn, broadcast, client_step, init_client, init_server
 from hush.core.check import whole
 from hush.core.contract import Problem
-from hush.core.engine import Layout
 from hush.core.keys import at, root
+from hush.core.phase import Layout
 
 # Of an accelerator's free memory, how much a round's clients may take together.
 MEMORY_SHARE = 0.6

@@ -13,6 +13,7 @@ from hush.core.check import whole
 from hush.core.contract import Problem
 from hush.core.lanes import keys, lay_out, with_lanes
 from hush.core.layout import choose
+from hush.core.phase import Layout, Log
 
 # Logs of so many rounds are held on the device before they are fetched.
 ROUNDS_AT_ONCE = 64
@@ -32,7 +33,7 @@ class Ledger:
         self._sums: dict[str, np.ndarray[Any, Any]] = {}
         self._rounds = 0
 
-    def add(self, logs: tuple[engine.Log, ...], rounds: int, downlink: Sequence[int], uses: int = 0) -> None:
+    def add(self, logs: tuple[Log, ...], rounds: int, downlink: Sequence[int], uses: int = 0) -> None:
         """Count the first `rounds` rounds of these logs, one a phase.
 
         `downlink` is the bits each client is told, `uses` how often a round uses the channel for analogue messages.
@@ -92,7 +93,7 @@ class Ledger:
 Seen = dict[str, np.ndarray[Any, Any]]  # lane, round, client and what was seen of it: columns of one length
 
 
-def _each_client(log: engine.Log, first: int, rounds: int) -> Seen:
+def _each_client(log: Log, first: int, rounds: int) -> Seen:
     """What was seen of each client in the first `rounds` rounds of a log; the rounds are numbered from 1."""
     active = np.asarray(log.active)[:, :rounds]
     lane, number, _ = np.nonzero(active)
@@ -148,7 +149,7 @@ class Simulation:
         self._uses = sum(size for size, over_the_air in zip(sizes, analogue, strict=True) if over_the_air)
 
     @property
-    def layout(self) -> engine.Layout:
+    def layout(self) -> Layout:
         """How the work is laid out."""
         return self._fixed.layout
 
@@ -186,7 +187,7 @@ class Simulation:
         self.round += rounds
         return rounds
 
-    def _within_allowance(self, logs: tuple[engine.Log, ...], rounds: int, allowance: np.ndarray[Any, Any]) -> int:
+    def _within_allowance(self, logs: tuple[Log, ...], rounds: int, allowance: np.ndarray[Any, Any]) -> int:
         """How many of these rounds every client of every lane can take part in."""
         for done in range(rounds):
             ahead = self.ledger.client_rounds.copy()
@@ -198,7 +199,7 @@ class Simulation:
                 return done
         return rounds
 
-    def _within_bits(self, logs: tuple[engine.Log, ...], rounds: int, bit_budget: float) -> int:
+    def _within_bits(self, logs: tuple[Log, ...], rounds: int, bit_budget: float) -> int:
         """How many of these rounds every lane can pay for."""
         each = np.sum([np.asarray(log.bits)[:, :rounds].astype(np.int64).sum(2) for log in logs], axis=0)
         spent = self.ledger.uplink_bits[:, None] + np.cumsum(each, axis=1)
