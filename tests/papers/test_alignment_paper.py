@@ -1,5 +1,6 @@
 """The alignment paper: quickly on the embedded digits; its settings, and verdicts that follow from numbers."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -23,13 +24,15 @@ def test_the_papers_settings():
     assert len(SCHEMES) == 5
 
 
-def test_analogue_and_digital_have_the_same_channel():
+def test_analogue_and_digital_have_the_same_channel_and_energy():
+    """The capacity a second way: with so little power it is the energy that arrives over 2 ln 2 · N0."""
     lab = AlignmentLab(quick=True, say=str)
     section = digital(lab)
-    table = section.tables[0][1]
-    assert table["rounds"].iloc[0] == lab.rounds
     uses = lab.records(Trial("full power", "homogeneous"))["channel_uses"].max()
-    assert f"{uses:,.0f} real channel uses" in section.text
+    assert f"{uses:,.0f} real uses" in section.text
+    energy = lab.rounds * 10 * 10**0.5 * (0.5**2 + 0.01)
+    said = float(section.text.split("it can send ")[1].split(" bits")[0].replace(",", ""))
+    assert said == pytest.approx(energy / (2 * np.log(2)), rel=0.02, abs=0.5)
     assert section.claims[0].verdict in ("holds", "does not hold")
 
 
