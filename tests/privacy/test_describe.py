@@ -245,8 +245,25 @@ def test_a_piece_of_the_users_own_is_refused():
     class Echo(LocalSGD):
         """A local rule that may do anything."""
 
-    with pytest.raises(NoGuarantee):
-        describe(algorithm(local=Echo(lr=0.1, steps=1)), EQUAL, 5, unit="example")
+    class Loud(Clip):
+        """A stage that may do anything."""
+
+    echo = Echo(lr=0.1, steps=1, batches=Fresh(8), oracle=CLIPPED)  # as noisy as one that is known
+    with pytest.raises(NoGuarantee, match="no proof is known for the local rule Echo"):
+        describe(algorithm(local=echo), EQUAL, 5, unit="example")
+    with pytest.raises(NoGuarantee, match="Loud after the clipping may make a message longer"):
+        describe(algorithm(uplink=(Clip(1.0), Loud(1.0)), channel=Noisy(1.0)), EQUAL, 5, unit="client")
+
+
+def test_correlated_noise_covers_the_update_alone():
+    """A quantile's indicator, or a control variate, would arrive without any noise."""
+    server = CorrelatedNoise(1.0, 10, 3)
+    adaptive = hush.dp_fedavg(5, 20, adaptive=True, noise_multiplier=1.0, steps=1)
+    made = replace(adaptive, cohort=Cyclic(5), channel=hush.channel.Digital(), server=hush.server.AdaptingClip(server))
+    control = Scaffold(replace(SGD, direction=(ControlVariate(),)))
+    for each in (made, algorithm(Cyclic(5), local=control, server=server)):
+        with pytest.raises(NoGuarantee, match="covers the update alone"):
+            describe(each, EQUAL, 10, unit="client")
 
 
 @pytest.mark.parametrize(

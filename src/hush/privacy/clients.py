@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from hush.channel import Noisy, OverTheAir
-from hush.cohort import Cyclic, Everyone, Poisson, SchemeII, Uniform
+from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Channel, Cohort, Population
 from hush.core.plain import Digital
@@ -16,7 +16,7 @@ from hush.local import ClippedToBroadcast
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier
 from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee
-from hush.privacy.releases import NoGuarantee, Release
+from hush.privacy.releases import NoGuarantee, Release, exactly
 from hush.server import AdaptingClip, CorrelatedNoise
 from hush.uplink import Clip, Gaussian
 
@@ -52,8 +52,9 @@ class Drawn:
 
 def client_level(phase: Algorithm, population: Population, rounds: int, trust: str | None) -> Guarantee:
     """The guarantee for all the data of one client."""
+    exactly("cohort", phase.cohort, Poisson, Uniform, SchemeII, Everyone, Cyclic, ByWeight)
     sent = _sent(phase)
-    if isinstance(phase.channel, OverTheAir):
+    if type(phase.channel) is OverTheAir:
         return _over_the_air(phase, phase.channel, sent, population, trust)
     if trust == "air":
         raise NoGuarantee(f"trust='air' is for messages over the air, found the channel {type(phase.channel).__name__}")
@@ -134,7 +135,7 @@ def _local(sent: Sent) -> Guarantee:
 def _sent(phase: Algorithm) -> Sent:
     """Walk the uplink: a bound holds from the clipping on, and noise on a bounded message is never undone."""
     messages = len(phase.local.sends)
-    if isinstance(phase.local, ClippedToBroadcast):
+    if type(phase.local) is ClippedToBroadcast:
         bound: float | None = sqrt(1 + (float(phase.local.weight) / 2) ** 2)
         words, lost = "updates clipped to a bound that follows a private quantile", ""
         if not isinstance(phase.server, AdaptingClip):
@@ -143,7 +144,7 @@ def _sent(phase: Algorithm) -> Sent:
         bound, words, lost = None, "", "nothing clips what a client sends; put the stage Clip into the uplink"
     variance, altered = 0.0, False
     for stage in phase.uplink:
-        if isinstance(stage, Gaussian):
+        if type(stage) is Gaussian:
             if bound is None:
                 raise NoGuarantee(f"noise on a message without a bound: {lost}")
             if altered:
@@ -151,7 +152,7 @@ def _sent(phase: Algorithm) -> Sent:
             variance += float(stage.std) ** 2
         elif variance > 0:
             altered = True
-        elif isinstance(stage, Clip):
+        elif type(stage) is Clip:
             if isinstance(phase.local, ClippedToBroadcast):
                 raise NoGuarantee("updates are clipped to the server's bound and again in the uplink; take one away")
             bound = sqrt(messages) * float(stage.bound)
@@ -167,9 +168,9 @@ def _sent(phase: Algorithm) -> Sent:
 
 
 def _channel_noise(channel: Channel) -> float:
-    if isinstance(channel, Digital):
+    if type(channel) is Digital:
         return 0.0
-    if isinstance(channel, Noisy):
+    if type(channel) is Noisy:
         return sqrt(float(channel.std) ** 2 + _channel_noise(channel.inner) ** 2)
     raise NoGuarantee(f"what the channel {type(channel).__name__} does to messages has no privacy analysis here")
 
@@ -219,6 +220,8 @@ def _correlated(
     trust: str | None,
 ) -> Guarantee:
     """One Gaussian release of the whole run: C·(what the rounds received) + noise, C's columns where a client came."""
+    if isinstance(phase.server, AdaptingClip) or phase.local.sends != ("update",):
+        raise NoGuarantee("correlated noise covers the update alone: what else is sent would be seen as it is")
     if trust == "local" or sent.std > 0 or central > 0:
         raise NoGuarantee("correlated noise is the server's: no other noise, and no local model, goes with it")
     if not isinstance(phase.cohort, Cyclic | Everyone):

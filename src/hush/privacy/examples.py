@@ -23,6 +23,7 @@ from hush.local import (
     LocalSGD,
     Perturbed,
     Proximal,
+    Replacement,
     Scaffold,
     Shuffled,
     Subset,
@@ -30,7 +31,7 @@ from hush.local import (
 )
 from hush.privacy import releases as sampled
 from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee, Releases
-from hush.privacy.releases import NoGuarantee, Release
+from hush.privacy.releases import NoGuarantee, Release, exactly
 
 REPLACE = "replace"
 SIZES_KNOWN = "how many examples each client holds is known to all"
@@ -38,27 +39,33 @@ DISJOINT = "no example is held by two clients"
 
 
 @singledispatch
-def example_level(local: LocalRule, population: Population, rounds: int) -> Guarantee:
-    """The guarantee for one example of a client's, by the kind of local rule."""
+def by_rule(local: LocalRule, population: Population, rounds: int) -> Guarantee:
+    """The guarantee by the kind of local rule; `by_rule.register` teaches another."""
     raise NoGuarantee(f"no proof is known for the local rule {type(local).__name__}")
 
 
-@example_level.register
+def example_level(local: LocalRule, population: Population, rounds: int) -> Guarantee:
+    """The guarantee for one example of a client's."""
+    exactly("local rule", local, *by_rule.registry)
+    return by_rule(local, population, rounds)
+
+
+@by_rule.register
 def _(local: ClippedToBroadcast, population: Population, rounds: int) -> Guarantee:
     return example_level(local.inner, population, rounds)  # clipping what is private already reveals no more
 
 
-@example_level.register
+@by_rule.register
 def _(local: Scaffold, population: Population, rounds: int) -> Guarantee:
     return example_level(local.inner, population, rounds)  # the control variate is computed from the private update
 
 
-@example_level.register
+@by_rule.register
 def _(local: Gradient, population: Population, rounds: int) -> Guarantee:
     return _by_step(local, 1, (), population)
 
 
-@example_level.register
+@by_rule.register
 def _(local: LocalSGD, population: Population, rounds: int) -> Guarantee:
     return _by_step(local, local, local.direction, population)
 
@@ -70,10 +77,12 @@ def _by_step(
     oracle = local.oracle
     if not isinstance(oracle, ClippedPerExample):
         raise NoGuarantee(f"the oracle {type(oracle).__name__} does not clip each example's gradient")
+    exactly("oracle", oracle, ClippedPerExample)
+    exactly("batches", local.batches, Full, Fresh, Subset, Shuffled, Replacement)
     if not float(oracle.noise_multiplier) > 0:
         raise NoGuarantee("each example's gradient is clipped, but no noise is added to the steps or to the update")
     for turn in directions:
-        if not isinstance(turn, WeightDecay | Proximal | ControlVariate):
+        if type(turn) not in (WeightDecay, Proximal, ControlVariate):
             raise NoGuarantee(f"the direction {type(turn).__name__} may look at the data besides the noisy gradient")
     count = lambda size: steps if isinstance(steps, int) else int(steps.count(size))  # noqa: E731
     z = float(oracle.noise_multiplier)
@@ -102,10 +111,13 @@ def _step_releases(batches: Batches, z: float, size: int, steps: int) -> Release
     )
 
 
-@example_level.register
+@by_rule.register
 def _(local: Perturbed, population: Population, rounds: int) -> Guarantee:
     """Noise on the update of all steps: paper 000, Algorithm 2, with the sensitivity that is proved for it."""
     inner, z = local.inner, float(local.noise_multiplier)
+    exactly("local rule", inner, LocalSGD)
+    exactly("oracle", inner.oracle, ClippedPerExample)
+    exactly("batches", inner.batches, Full, Fresh, Subset, Shuffled, Replacement)
     if float(inner.oracle.noise_multiplier) > 0:  # type: ignore[attr-defined]
         raise NoGuarantee("noise both at every step and on the update: their joint guarantee is not worked out")
     for turn in inner.direction:
@@ -137,12 +149,12 @@ def _contracts(turn: Direction, inner: LocalSGD, rounds: int) -> None:
 
     Decay and proximal term shrink their distance by |1 − ηµ|, which is no growth as long as ηµ ≤ 2.
     """
-    if not isinstance(turn, WeightDecay | Proximal):
+    if type(turn) not in (WeightDecay, Proximal):
         raise NoGuarantee(
             f"how far the direction {type(turn).__name__} carries two trainings apart is not worked out; "
             "use noise at every step"
         )
-    strength = float(turn.amount if isinstance(turn, WeightDecay) else turn.mu)
+    strength = float(turn.amount if isinstance(turn, WeightDecay) else turn.mu)  # type: ignore[attr-defined]
     largest = float(np.max(np.asarray(rate(inner.lr, jnp.arange(rounds) * inner.length))))
     if largest * strength > 2:
         raise NoGuarantee(f"{type(turn).__name__} with step size {largest:g} × {strength:g} > 2 drives trainings apart")

@@ -21,6 +21,12 @@ class NoGuarantee(ValueError):
     """There is no proof for what was asked, so there is no number."""
 
 
+def exactly(kind: str, piece: Any, *known_kinds: type) -> None:
+    """Refuse a piece that no proof here is about; one that inherits from a known one may do anything."""
+    if type(piece) not in known_kinds:
+        raise NoGuarantee(f"no proof is known for the {kind} {type(piece).__name__}")
+
+
 def fraction(name: str, value: Any) -> None:
     """A number above zero and below one."""
     positive(name, value)
