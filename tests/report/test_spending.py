@@ -127,6 +127,8 @@ def test_a_local_budget_stops_the_run_or_retires_clients(digits):
     assert stopped.clients["rounds"].max() == 3
     assert stopped.status["round"] < 40
     assert "privacy budget is spent" in stopped.status["message"]
+    free = hush.run(private(), digits, epsilon=limit, evaluate_every=5, progress=True)  # rounds may be left out
+    np.testing.assert_array_equal(free.vector, stopped.vector)
     retired = go(private(), digits, 40, epsilon=limit, when_spent="retire")
     assert retired.status["round"] == 40
     assert retired.clients["rounds"].tolist() == [3] * 20

@@ -189,12 +189,11 @@ class Simulation:
 
     def _within_allowance(self, logs: tuple[Log, ...], rounds: int, allowance: np.ndarray[Any, Any]) -> int:
         """How many of these rounds every client of every lane can take part in."""
+        ahead = self.ledger.client_rounds.copy()
         for done in range(rounds):
-            ahead = self.ledger.client_rounds.copy()
             for phase, log in enumerate(logs):
-                active = np.asarray(log.active)[:, : done + 1]
-                who = (np.nonzero(active)[0], np.asarray(log.ids)[:, : done + 1][active])
-                np.add.at(ahead[phase], who, 1)
+                active = np.asarray(log.active)[:, done]
+                np.add.at(ahead[phase], (np.nonzero(active)[0], np.asarray(log.ids)[:, done][active]), 1)
             if (ahead > allowance).any():
                 return done
         return rounds

@@ -51,7 +51,8 @@ def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) ->
         "of Rényi divergences and privacy loss distributions. The noise of one round has the norm z·c·√d/P beside a "
         "mean update of at most c: with 20 clients a round it is four times that of the paper's 80, at the same rate. "
         "Where there are more clients than MNIST has examples for, they share some. The bound c was chosen from these "
-        "clients' updates, which no ε here covers. Models without a row were not run."
+        "clients' updates, which no ε here covers. Models without a row were not run. Runs that diverged were made "
+        "before clipping counted an update that is not finite as zero; made again they would stand still."
     )
     return Section(title, text, [("", told(table))], pictures, _private_claims(table))
 

@@ -155,6 +155,9 @@ class Work:
         now, limit = self.simulation.round, float("inf") if self.rounds is None else self.rounds
         if self.bit_budget is not None and not self.spent:
             limit = min(limit, self.bit_budget // (self.simulation.ledger.uplink_bits.max() / now))
+        if self.limits.allowance is not None and not self.spent:  # until the client drawn most often has no more left
+            often = np.max(self.simulation.ledger.client_rounds / np.maximum(self.limits.allowance, 1))
+            limit = min(limit, now / often)
         return now if self.spent else int(limit)
 
     def _evaluate(self, display: Display) -> dict[str, float]:
