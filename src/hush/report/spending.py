@@ -73,13 +73,14 @@ class Spending:
         return np.array([[most(lane, size) for size in lane.sizes] for lane in self.lanes])
 
     def in_words(self, rounds: int, taken: Array) -> dict[str, Any]:
-        """The figure of the first lane with all that must stand beside it, for a status file and a report."""
+        """The figure of the lane that spent most and all that must stand beside it, for a status file or a report."""
         if not self:
             return {"guarantee": "none", "reason": self.reason}
-        first, phases = self.lanes[0], len(self.lanes[0].phases)
-        each = self.epsilons(rounds, taken)[0]
+        everybody = self.epsilons(rounds, taken)
+        lane = int(np.argmax(everybody.max(1)))
+        first, each = self.lanes[lane], everybody[lane]
         worst = int(np.argmax(each))
-        counts = tuple(int(count) for count in taken[:, 0, worst]) if self.per_client else (rounds,) * phases
+        counts = tuple(map(int, taken[:, lane, worst])) if self.per_client else (rounds,) * len(first.phases)
         found = first.spent(counts, first.sizes[worst], self.delta)
         figures: dict[str, Any] = {
             "epsilon": float(each[worst]),
