@@ -15,11 +15,12 @@ from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
-    from hush import algorithms, channel, cohort, local, privacy, server, tasks, uplink
+    from hush import algorithms, channel, cohort, local, posterior, privacy, server, tasks, uplink
     from hush.algorithms import (
         ce_fedavg,
         distributed_sgd,
         dp_fedavg,
+        fa_ld,
         fedadam,
         fedavg,
         feddane,
@@ -50,6 +51,7 @@ _HOMES = {
         "ce_fedavg",
         "distributed_sgd",
         "dp_fedavg",
+        "fa_ld",
         "fedadam",
         "fedavg",
         "feddane",
@@ -73,7 +75,7 @@ _HOMES = {
     "hush.report.run": ("run",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PACKAGES = ("algorithms", "channel", "cohort", "local", "privacy", "server", "tasks", "uplink")
+_PACKAGES = ("algorithms", "channel", "cohort", "local", "posterior", "privacy", "server", "tasks", "uplink")
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
 _MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 
@@ -93,6 +95,7 @@ __all__ = [
     "cohort",
     "distributed_sgd",
     "dp_fedavg",
+    "fa_ld",
     "fedadam",
     "fedavg",
     "feddane",
@@ -103,6 +106,7 @@ __all__ = [
     "keys",
     "local",
     "over_the_air",
+    "posterior",
     "privacy",
     "private_fedpaq",
     "run",

@@ -137,3 +137,20 @@ def test_in_turn_everyone_comes_as_often_and_never_sooner(clients, size):
         parts = [number for number, ids in enumerate(rounds) if client in ids]
         assert len(parts) == 2 * size
         assert np.diff(parts).min(initial=clients) >= cohort.separation(clients)
+
+
+@pytest.mark.parametrize("name", ["everyone", "by_weight", "scheme_ii"])
+def test_the_squared_weights_are_as_drawn(name):
+    """Σ_i E[w_i²], a client's places taken together, within 5 standard errors of 20,000 draws: once in 1.7 million."""
+    cohort = EXAMPLES[name]
+    draw = drawn(cohort)
+    weights = np.zeros((DRAWS, 7))
+    np.add.at(weights, (np.arange(DRAWS)[:, None], draw.ids), draw.weights)
+    squares = (weights**2).sum(1)
+    expected = float(cohort.squared_weights(POPULATION))
+    assert abs(squares.mean() - expected) <= 5 * squares.std() / np.sqrt(DRAWS) + 1e-6
+
+
+def test_a_cohort_that_does_not_know_its_squared_weights_says_so():
+    with pytest.raises(NotImplementedError, match="Poisson does not say how its weights vary"):
+        Poisson(0.5).squared_weights(POPULATION)

@@ -24,6 +24,7 @@ from hush.local import (
     Full,
     Gradient,
     GradientCorrection,
+    Langevin,
     LocalSGD,
     MeanGradient,
     Perturbed,
@@ -45,6 +46,7 @@ RULES = {
     "perturbed": Perturbed(replace(SGD, oracle=ClippedPerExample(1.0)), 0.5),
     "noisy steps": replace(SGD, batches=Fresh(1), oracle=ClippedPerExample(1.0, 0.5)),
     "clipped to broadcast": ClippedToBroadcast(SGD),
+    "langevin": replace(SGD, direction=(Langevin(1.0, 0.5, 0.1),)),
     "all directions": replace(SGD, direction=(WeightDecay(0.1), Proximal(0.1), GradientCorrection())),
 }
 
@@ -62,7 +64,8 @@ def test_every_piece_is_here():
 def told(problem):
     model = ravel_pytree(problem.init(root(0)))[0]
     noise = 0.1 * random.normal(root(1), (2, model.size))
-    return {"model": model + noise[0], "control": noise[1], "clip": jnp.ones(1), "round": jnp.int32(0)}
+    vectors = {"model": model + noise[0], "control": noise[1], "clip": jnp.ones(1)}
+    return vectors | {"round": jnp.int32(0), "common": root(6)}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -161,6 +164,12 @@ def test_a_subset_uses_an_example_once(quadratic):
         (lambda: LocalSGD(lr=0.1, steps=1, send="weights"), "unknown thing to send 'weights'.*model, update"),
         (lambda: LocalSGD(lr=0.1, steps=1, direction=(Full(),)), "takes Directions, found Full"),
         (lambda: Scaffold(LocalSGD(lr=0.1, steps=1)), "ControlVariate among its directions"),
+        (lambda: LocalSGD(lr=0.1, steps=1, pace="stride"), "unknown pace 'stride'.*known: round, step"),
+        (lambda: LocalSGD(lr=0.1, epochs=1, pace="step"), "takes steps, found epochs"),
+        (lambda: Perturbed(LocalSGD(0.1, 1, pace="step", oracle=ClippedPerExample(1.0)), 1.0), "one step size a round"),
+        (lambda: Langevin(0.0), "temperature must be a positive number, found 0.0"),
+        (lambda: Langevin(1.0, 1.1), "correlation must be a number from 0 to 1, found 1.1"),
+        (lambda: Langevin(1.0, prior=-1.0), "prior must be a number of at least 0"),
         (lambda: Proximal(-1.0), "mu must be a number of at least 0"),
         (lambda: Shuffled(0), "batch must be a whole number"),
         (lambda: hush.fedavg(batch=3, sampling="shufled"), "did you mean 'shuffled'"),

@@ -167,3 +167,40 @@ def test_fedavgm(matrices, quadratic):
         x = x + 0.5 * m
         expected.append(x)
     check(models(algorithm, quadratic), expected)
+
+
+def langevin_noise(number, client, steps, common):
+    """The noise of each step by its address: a client's own, or the one that all clients share."""
+    at_round = at(root(0), "repetition", 0, "round", number, "phase", 0)
+    if common:
+        keys = [at(at_round, "common", t) for t in range(steps)]
+    else:
+        keys = [at(at_round, "client", client, "local", "direction", 0, t) for t in range(steps)]
+    return [np.asarray(random.normal(key, (3,)), float) for key in keys]
+
+
+@pytest.mark.parametrize(("scheme", "per_round"), [("all", None), ("I", 4), ("II", 2)])
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_fa_ld(matrices, quadratic, scheme, per_round, unbiased):
+    """Paper 004 eq 7 with a prior and η_k = η0/(1 + k/a) step by step; six clients of four examples, p = 1/6."""
+    schedule, tau, rho, prior = hush.schedules.InverseTime(0.002, 5.0), 0.3, 0.6, 0.5
+    algorithm = hush.fa_ld(
+        STEPS, schedule, tau, rho, scheme=scheme, per_round=per_round, prior=prior, unbiased=unbiased
+    )
+    chosen = cohorts(algorithm, quadratic)
+    # E Σ_c w_c², by hand: all of six; four draws of six (a client may come twice); two of six, each weighing a half.
+    squares = {"all": 1 / 6, "I": (5 / 6) / 4 + 1 / 6, "II": 1 / 2}[scheme]
+    spread = squares**-0.5 if unbiased else 6**0.5
+    x, expected = np.zeros(3), []
+    for k in range(ROUNDS):
+        shared, ends = langevin_noise(k, 0, STEPS, common=True), []
+        for i in chosen[k]:
+            y, own = x.copy(), langevin_noise(k, int(i), STEPS, common=False)
+            for t in range(STEPS):
+                lr = 0.002 / (1 + (k * STEPS + t) / 5)
+                noise = rho * shared[t] + np.sqrt(1 - rho**2) * spread * own[t]
+                y = y - lr * (24 * gradient(matrices, i, y) + prior * y) + np.sqrt(2 * lr * tau) * noise
+            ends.append(y)
+        x = np.mean(ends, 0)
+        expected.append(x)
+    check(models(algorithm, quadratic), expected)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hush.algorithms.ce_fedavg import ce_fedavg
 from hush.algorithms.distributed_sgd import distributed_sgd
 from hush.algorithms.dp_fedavg import dp_fedavg
+from hush.algorithms.fa_ld import fa_ld
 from hush.algorithms.fedadam import fedadam
 from hush.algorithms.fedavg import fedavg
 from hush.algorithms.feddane import feddane
@@ -27,6 +28,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm | InTurn]] = {
     "dp_fedavg": dp_fedavg,
     "over_the_air": over_the_air,
     "fedadam": fedadam,
+    "fa_ld": fa_ld,
 }
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "ce_fedavg",
     "distributed_sgd",
     "dp_fedavg",
+    "fa_ld",
     "fedadam",
     "fedavg",
     "feddane",

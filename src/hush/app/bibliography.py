@@ -340,6 +340,8 @@ USES: dict[str, tuple[str, ...]] = {
     "full_power": ("chang_necessity",),
     "clip": (CLIPPING,),
     "dominant_classes": (CLIPPING,),
+    "fa_ld": (LANGEVIN,),
+    "langevin": (LANGEVIN,),
     "scheme_i": (LANGEVIN,),
     "scheme_ii": (LANGEVIN,),
     "digits": ("alpaydin1998optical",),

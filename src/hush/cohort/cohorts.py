@@ -49,6 +49,9 @@ class Everyone(Cohort):
         everyone = jnp.arange(population.clients)
         return Draw(everyone, _importance(self.weighting, population), everyone >= 0, jnp.float32(1))
 
+    def squared_weights(self, population: Population) -> jax.Array:
+        return jnp.sum(_importance(self.weighting, population) ** 2)
+
 
 class Uniform(Cohort):
     """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean)."""
@@ -117,6 +120,9 @@ class SchemeII(Cohort):
         share = jnp.float32(self.size / population.clients)
         return Draw(ids, population.shares[ids] / share, places >= 0, share)
 
+    def squared_weights(self, population: Population) -> jax.Array:
+        return population.clients / self.size * jnp.sum(population.shares**2)  # w_i is Np_i/S with probability S/N
+
 
 class ByWeight(Cohort):
     """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send."""
@@ -136,6 +142,10 @@ class ByWeight(Cohort):
         ids = jnp.searchsorted(ends, random.uniform(key, (self.size,)) * ends[-1], side="right")
         ids = jnp.minimum(ids, population.clients - 1)
         return Draw(ids, jnp.full(self.size, 1 / self.size), ids >= 0, jnp.float32(1))
+
+    def squared_weights(self, population: Population) -> jax.Array:
+        p = population.shares  # S·w_i is binomial: a client drawn twice sends the same message twice
+        return jnp.sum(p * (1 - p) / self.size + p**2)
 
 
 SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight

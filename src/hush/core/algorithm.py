@@ -117,9 +117,13 @@ def init_client(phase: Algorithm, model: Vector) -> State:
     return {"local": phase.local.init(model), "uplink": stages}
 
 
-def broadcast(phase: Algorithm, state: State) -> dict[str, Any]:
-    """What the server tells the cohort: the vectors that the local rule needs, and the number of the round."""
-    return {"round": state["round"]} | {name: state[name] for name in phase.local.needs}
+def broadcast(phase: Algorithm, state: State, common: Key | None = None) -> dict[str, Any]:
+    """What the server tells the cohort: the number of the round, and the vectors that the local rule needs.
+
+    `common` is a key that all clients of the round are told, to draw the same from it; a new one for every round.
+    """
+    shared = {} if common is None else {"common": common}
+    return {"round": state["round"]} | shared | {name: state[name] for name in phase.local.needs}
 
 
 def client_step(

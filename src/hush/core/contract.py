@@ -61,8 +61,18 @@ class ClientData(eqx.Module):
 
     @property
     @abstractmethod
+    def population(self) -> Population:
+        """Whom the client is one of."""
+
+    @property
+    def share(self) -> jax.Array:
+        """p_i, its part of all examples."""
+        return self.size / jnp.sum(self.population.sizes)
+
+    @property
     def extent(self) -> tuple[int, int]:
         """The fewest and the most examples that any client holds: shapes come from these."""
+        return self.population.smallest, self.population.largest
 
     @abstractmethod
     def unravel(self, vector: Vector) -> Params:
@@ -122,6 +132,10 @@ class Cohort(eqx.Module):
     @abstractmethod
     def slots(self, clients: int) -> int:
         """How many places a round has; refuses a population it cannot draw from."""
+
+    def squared_weights(self, population: Population) -> jax.Array:
+        """Σ_i E[w_i²], w_i what client i weighs in a round, all its places together; 0 if it is not drawn."""
+        raise NotImplementedError(f"the cohort {type(self).__name__} does not say how its weights vary")
 
     def usual(self, clients: int) -> int:
         """How many of the places are taken in a round of the usual size: the work is laid out for these."""

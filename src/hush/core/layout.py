@@ -16,10 +16,11 @@ from hush.core.phase import Layout
 
 # Of an accelerator's free memory, how much a round's clients may take together.
 MEMORY_SHARE = 0.6
-# Where one local step is at most this many floating-point operations, a CPU takes so many clients at once (measured:
-# softmax with batch 12 gains a factor of 1.8; at 4 million operations a step it begins to lose).
+# Where one local step is at most this many floating-point operations, a CPU takes several clients and lanes at once for
+# so many operations together (measured: softmax with batch 12 gains a factor of 1.8, Langevin steps in two dimensions
+# one of 4; at 4 million operations a step it begins to lose).
 SMALL_STEP = 1_000_000
-CPU_AT_ONCE = 8
+CPU_TOGETHER = 8_000_000
 
 
 def choose(
@@ -36,7 +37,9 @@ def choose(
     on_each = -(-slots // laid_out.shape[mesh.CLIENTS])
     lanes_on_each = lanes // laid_out.shape[mesh.LANES]
     if jax.default_backend() == "cpu":
-        at_once, lanes_at_once = (CPU_AT_ONCE if _is_small(algorithm, problem) else 1), 1
+        together = _together(algorithm, problem)
+        at_once = min(on_each, together)
+        lanes_at_once = max(1, min(lanes_on_each, together // at_once))
     else:
         fits = _clients_that_fit(algorithm, problem)
         at_once = max(1, min(on_each, fits, _usual_width(algorithm, problem, laid_out.shape[mesh.CLIENTS])))
@@ -62,24 +65,24 @@ def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.s
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
 
     def one(phase: Algorithm, data: Problem, model: jax.Array) -> object:
-        told = broadcast(phase, init_server(algorithm, model))
+        told = broadcast(phase, init_server(algorithm, model), root(0))
         client = eqx.combine(data, rest).client(0)
         return client_step(phase, at(root(0), "client"), told, init_client(phase, model), client)
 
     return [jax.jit(partial(one, phase)).lower(shapes, model) for phase in algorithm.phases]
 
 
-def _is_small(algorithm: Algorithm | InTurn, problem: Problem) -> bool:
-    """Whether one local step is so little work that a CPU is busier starting operations than doing them.
+def _together(algorithm: Algorithm | InTurn, problem: Problem) -> int:
+    """How many clients a CPU should take at once: many where it is busier starting a step's operations than doing them.
 
     Beyond that, batched matrix products are slower on a CPU than the same products one after the other.
     """
     dimension = jax.eval_shape(lambda key: ravel_pytree(problem.init(key))[0], root(0)).size
     if dimension > SMALL_STEP:  # no step over all parameters can be small: spare the tracing
-        return False
+        return 1
     # The analysis counts the body of a loop once, so this is the work of a step and not of a round.
-    costs = [lowered.cost_analysis() or {} for lowered in _client_steps(algorithm, problem)]
-    return all(0 < cost.get("flops", 0) <= SMALL_STEP for cost in costs)
+    costs = [(lowered.cost_analysis() or {}).get("flops", 0) for lowered in _client_steps(algorithm, problem)]
+    return int(CPU_TOGETHER // max(costs)) if all(0 < cost <= SMALL_STEP for cost in costs) else 1
 
 
 def _clients_that_fit(algorithm: Algorithm | InTurn, problem: Problem) -> int:

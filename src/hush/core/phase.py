@@ -69,7 +69,7 @@ def one_phase(
     slots = draw.ids.shape[0]
     devices, width, turns = _deal(slots, layout)
     padding = turns * width * devices - slots
-    told = broadcast(phase, server)
+    told = broadcast(phase, server, at(key, "common"))
 
     def mine(array: jax.Array) -> jax.Array:
         return jnp.pad(array, (0, padding)).reshape(turns, devices, width)[:, lax.axis_index(CLIENTS)]

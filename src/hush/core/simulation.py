@@ -221,6 +221,11 @@ class Simulation:
         return self._seen[0] if self._seen else {}
 
     @property
+    def placed(self) -> Problem:
+        """The problem as it lies on the devices."""
+        return self._fixed.problem
+
+    @property
     def server(self) -> Any:
         """The server's state, every leaf [lanes, …]."""
         return self._carry.server

@@ -5,14 +5,15 @@ from hush.local.adaptive import ClippedToBroadcast
 from hush.local.batches import BATCHES, Batches, Fresh, Full, Replacement, Shuffled, Subset, batches
 from hush.local.clipped import ClippedPerExample
 from hush.local.directions import (
-    DIRECTIONS,
     ControlVariate,
     Direction,
     GradientCorrection,
     Proximal,
+    Step,
     WeightDecay,
     full_gradient,
 )
+from hush.local.langevin import Langevin
 from hush.local.perturbed import Perturbed, output_sensitivity
 from hush.local.scaffold import Scaffold
 from hush.local.sgd import Gradient, LocalSGD, MeanGradient, Oracle
@@ -23,6 +24,13 @@ LOCAL_RULES: dict[str, type[LocalRule]] = {
     "scaffold": Scaffold,
     "perturbed": Perturbed,
     "clipped_to_broadcast": ClippedToBroadcast,
+}
+DIRECTIONS: dict[str, type[Direction]] = {
+    "weight_decay": WeightDecay,
+    "proximal": Proximal,
+    "control_variate": ControlVariate,
+    "gradient_correction": GradientCorrection,
+    "langevin": Langevin,
 }
 ORACLES: dict[str, type[Oracle]] = {"mean": MeanGradient, "clipped_per_example": ClippedPerExample}
 
@@ -40,6 +48,7 @@ __all__ = [
     "Full",
     "Gradient",
     "GradientCorrection",
+    "Langevin",
     "LocalSGD",
     "MeanGradient",
     "Oracle",
@@ -48,6 +57,7 @@ __all__ = [
     "Replacement",
     "Scaffold",
     "Shuffled",
+    "Step",
     "Subset",
     "WeightDecay",
     "batches",

@@ -5,7 +5,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +15,14 @@ from hush.core.check import at_least
 from hush.core.contract import ClientData, Params, State
 from hush.core.keys import Key
 from hush.local.batches import everything
+
+
+class Step(NamedTuple):
+    """Which step of a client's round it is."""
+
+    key: Key  # of this client's step alone
+    number: jax.Array  # from 0
+    lr: jax.Array
 
 
 class Direction(eqx.Module):
@@ -30,7 +38,7 @@ class Direction(eqx.Module):
         """What stays the same during the round."""
 
     @abstractmethod
-    def __call__(self, key: Key, gradient: Params, params: Params, context: Any) -> Params:
+    def __call__(self, step: Step, gradient: Params, params: Params, context: Any) -> Params:
         """The direction in which to descend."""
 
 
@@ -46,7 +54,7 @@ class WeightDecay(Direction):
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Any:
         return ()
 
-    def __call__(self, key: Key, gradient: Params, params: Params, context: Any) -> Params:
+    def __call__(self, step: Step, gradient: Params, params: Params, context: Any) -> Params:
         return jax.tree.map(lambda g, x: g + self.amount * x, gradient, params)
 
 
@@ -62,7 +70,7 @@ class Proximal(Direction):
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Any:
         return data.unravel(broadcast["model"])
 
-    def __call__(self, key: Key, gradient: Params, params: Params, context: Any) -> Params:
+    def __call__(self, step: Step, gradient: Params, params: Params, context: Any) -> Params:
         return jax.tree.map(lambda g, x, centre: g + self.mu * (x - centre), gradient, params, context)
 
 
@@ -74,7 +82,7 @@ class ControlVariate(Direction):
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Any:
         return data.unravel(broadcast["control"] - state["own"])
 
-    def __call__(self, key: Key, gradient: Params, params: Params, context: Any) -> Params:
+    def __call__(self, step: Step, gradient: Params, params: Params, context: Any) -> Params:
         return jax.tree.map(jnp.add, gradient, context)
 
 
@@ -87,7 +95,7 @@ class GradientCorrection(Direction):
         own = full_gradient(data, data.unravel(broadcast["model"]))
         return jax.tree.map(jnp.subtract, data.unravel(broadcast["control"]), own)
 
-    def __call__(self, key: Key, gradient: Params, params: Params, context: Any) -> Params:
+    def __call__(self, step: Step, gradient: Params, params: Params, context: Any) -> Params:
         return jax.tree.map(jnp.add, gradient, context)
 
 
@@ -95,11 +103,3 @@ def full_gradient(data: ClientData, params: Params) -> Params:
     """∇f_i: the mean over all of a client's examples."""
     rows, weights = everything(data)
     return data.gradient(params, rows, weights)
-
-
-DIRECTIONS: dict[str, type[Direction]] = {
-    "weight_decay": WeightDecay,
-    "proximal": Proximal,
-    "control_variate": ControlVariate,
-    "gradient_correction": GradientCorrection,
-}

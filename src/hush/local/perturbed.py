@@ -11,7 +11,7 @@ from hush.core.check import positive
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
 from hush.core.keys import Key, at
 from hush.local.clipped import ClippedPerExample
-from hush.local.sgd import LocalSGD
+from hush.local.sgd import LocalSGD, one_rate_a_round
 
 
 def output_sensitivity(
@@ -39,6 +39,7 @@ class Perturbed(LocalRule):
                 "Perturbed takes a LocalSGD whose oracle is ClippedPerExample: without clipping one example could move "
                 f"the update by any amount; found {self.inner!r}"
             )
+        one_rate_a_round("Perturbed", self.inner)
         positive("noise_multiplier", self.noise_multiplier)
 
     @property

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
 from hush.core.keys import Key
-from hush.local.sgd import LocalSGD
+from hush.local.sgd import LocalSGD, one_rate_a_round
 
 
 class Scaffold(LocalRule):
@@ -26,6 +26,7 @@ class Scaffold(LocalRule):
                 "Scaffold takes a LocalSGD that sends its update and has a ControlVariate among its directions, "
                 f"found {self.inner!r}"
             )
+        one_rate_a_round("Scaffold", self.inner)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from hush.core.contract import ClientData, Info, LocalRule, Message, Params, Pop
 from hush.core.keys import Key, at
 from hush.core.schedules import Rate, check_rate, rate
 from hush.local.batches import Batches, Full
-from hush.local.directions import Direction
+from hush.local.directions import Direction, Step
 
 
 class Oracle(eqx.Module):
@@ -55,7 +55,7 @@ class LocalSGD(LocalRule):
     """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper 000 eqs 4 and 5.
 
     The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
-    `send="model"` sends y_E itself.
+    `send="model"` sends y_E itself. `pace="step"` looks the step size up at every step, and not once a round.
     """
 
     lr: Rate
@@ -65,6 +65,7 @@ class LocalSGD(LocalRule):
     direction: tuple[Direction, ...] = ()
     oracle: Oracle = MeanGradient()
     send: str = eqx.field(default="update", static=True)
+    pace: str = eqx.field(default="round", static=True)
     sends = ("update",)
 
     def __check_init__(self) -> None:
@@ -75,6 +76,9 @@ class LocalSGD(LocalRule):
             )
         whole("steps" if self.epochs is None else "epochs", self.length)
         known("thing to send", self.send, ("update", "model"))
+        known("pace", self.pace, ("round", "step"))
+        if self.pace == "step" and self.steps is None:
+            raise ValueError("a step size looked up at every step takes steps, found epochs")
         for turn in self.direction:
             if not isinstance(turn, Direction):
                 raise ValueError(f"direction takes Directions, found {type(turn).__name__}: {turn!r}")
@@ -92,15 +96,15 @@ class LocalSGD(LocalRule):
         """How many steps a client with so many examples takes."""
         return self.steps if self.steps is not None else self.length * self.batches.steps_per_epoch(size)
 
-    def learning_rate(self, broadcast: Mapping[str, Any]) -> jax.Array:
-        """η_k, the same for all steps of round k."""
-        return rate(self.lr, broadcast["round"] * self.length)
+    def learning_rate(self, broadcast: Mapping[str, Any], step: int | jax.Array = 0) -> jax.Array:
+        """η_k, the same for all steps of round k unless they are counted one by one."""
+        return rate(self.lr, broadcast["round"] * self.length + (step if self.pace == "step" else 0))
 
     def check(self, population: Population) -> None:
         self.batches.check(int(self.count(population.largest)), population)
 
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
-        start, learning_rate = data.unravel(broadcast["model"]), self.learning_rate(broadcast)
+        start = data.unravel(broadcast["model"])
         # With clients of one size the number of steps is known to the compiler.
         smallest, largest = data.extent
         steps = self.count(data.size if smallest < largest else largest)
@@ -109,10 +113,17 @@ class LocalSGD(LocalRule):
 
         def step(t: jax.Array, y: Params) -> Params:
             direction = self.oracle(at(key, "oracle", t), y, rows[t], weights[t], data)
+            lr = self.learning_rate(broadcast, t)
             for j, (turn, context) in enumerate(zip(self.direction, contexts, strict=True)):
-                direction = turn(at(key, "direction", j, t), direction, y, context)
-            return jax.tree.map(lambda y, g: y - learning_rate * g, y, direction)
+                direction = turn(Step(at(key, "direction", j, t), t, lr), direction, y, context)
+            return jax.tree.map(lambda y, g: y - lr * g, y, direction)
 
         end = lax.fori_loop(0, steps, step, start)
         moved = jax.tree.map(jnp.subtract, end, start) if self.send == "update" else end
         return {"update": ravel_pytree(moved)[0]}, {"steps": jnp.asarray(steps)}
+
+
+def one_rate_a_round(who: str, training: LocalSGD) -> None:
+    """Refuse a step size that changes within a round to who reckons with one."""
+    if training.pace != "round":
+        raise ValueError(f"{who} reckons with one step size a round, found pace={training.pace!r}")

@@ -4,6 +4,7 @@ Whatever a client does to the noisy result afterwards, quantise it for instance,
 examples, so that each client's ε is its own.
 """
 
+from collections.abc import Callable
 from functools import singledispatch
 
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from hush.local import (
     Fresh,
     Full,
     Gradient,
+    Langevin,
     LocalSGD,
     Perturbed,
     Proximal,
@@ -62,36 +64,62 @@ def _(local: Scaffold, population: Population, rounds: int) -> Guarantee:
 
 @by_rule.register
 def _(local: Gradient, population: Population, rounds: int) -> Guarantee:
-    return _by_step(local, 1, (), population)
+    return _by_step(local, lambda size: 1, lambda size: 0.0, population)
 
 
 @by_rule.register
 def _(local: LocalSGD, population: Population, rounds: int) -> Guarantee:
-    return _by_step(local, local, local.direction, population)
+    dynamics = [turn for turn in local.direction if type(turn) is Langevin]
+    for turn in local.direction:
+        if type(turn) not in (WeightDecay, Proximal, ControlVariate, Langevin):
+            raise NoGuarantee(f"the direction {type(turn).__name__} may look at the data besides the noisy gradient")
+    if len(dynamics) > 1:
+        raise NoGuarantee("more than one Langevin direction: their joint noise is not worked out")
+
+    def own_noise(size: int) -> float:
+        return sum(_langevin_multiplier(turn, local, size, population, rounds) for turn in dynamics)
+
+    return _by_step(local, lambda size: int(local.count(size)), own_noise, population)
+
+
+def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population: Population, rounds: int) -> float:
+    """z = √(2τ(1−ρ²)/η)·s_c over n·2C·w: the client's own Langevin noise beside what one example can do to a step.
+
+    What all clients share hides nothing. As η shrinks z grows, so that the largest η of the run bounds every step.
+    """
+    examples = int(np.sum(np.asarray(population.sizes)))
+    own = 2 * float(turn.temperature) * (1 - float(turn.correlation) ** 2) / _largest_rate(local, rounds)
+    moved = examples * 2 * float(local.oracle.bound) * float(local.batches.largest_weight(size))  # type: ignore[attr-defined]
+    return np.sqrt(own) * float(turn.spread(size / examples, population)) / moved
 
 
 def _by_step(
-    local: Gradient | LocalSGD, steps: int | LocalSGD, directions: tuple[Direction, ...], population: Population
+    local: Gradient | LocalSGD,
+    steps: Callable[[int], int],
+    own_noise: Callable[[int], float],
+    population: Population,
 ) -> Guarantee:
-    """Noise on every step's gradient: all that follows from the gradients is then private, the update included."""
+    """Noise on every step's gradient: all that follows from the gradients is then private, the update included.
+
+    The oracle's noise and the direction's are independent, so that their variances add up.
+    """
     oracle = local.oracle
     if not isinstance(oracle, ClippedPerExample):
         raise NoGuarantee(f"the oracle {type(oracle).__name__} does not clip each example's gradient")
     exactly("oracle", oracle, ClippedPerExample)
     exactly("batches", local.batches, Full, Fresh, Subset, Shuffled, Replacement)
-    if not float(oracle.noise_multiplier) > 0:
-        raise NoGuarantee("each example's gradient is clipped, but no noise is added to the steps or to the update")
-    for turn in directions:
-        if type(turn) not in (WeightDecay, Proximal, ControlVariate):
-            raise NoGuarantee(f"the direction {type(turn).__name__} may look at the data besides the noisy gradient")
-    count = lambda size: steps if isinstance(steps, int) else int(steps.count(size))  # noqa: E731
-    z = float(oracle.noise_multiplier)
+    z = {size: float(np.hypot(float(oracle.noise_multiplier), own_noise(size))) for size in _sizes(population)}
+    if not min(z.values()) > 0:
+        raise NoGuarantee(
+            "each example's gradient is clipped, but no noise is added to the steps or to the update by the client"
+        )
+    shown = " to ".join(f"{value:.4g}" for value in sorted({min(z.values()), max(z.values())}))
     return Guarantee(
         unit="example",
         trust="local",
-        mechanism=f"each example's gradient clipped to {float(oracle.bound):g}, Gaussian noise of z = {z:.4g} "
+        mechanism=f"each example's gradient clipped to {float(oracle.bound):g}, Gaussian noise of z = {shown} "
         "sensitivities on every local step",
-        releases={size: _step_releases(local.batches, z, size, count(size)) for size in _sizes(population)},
+        releases={size: _step_releases(local.batches, noise, size, steps(size)) for size, noise in z.items()},
         assumptions=(SIZES_KNOWN, DISJOINT, FLOATS, NOT_SEEN),
     )
 
@@ -155,9 +183,15 @@ def _contracts(turn: Direction, inner: LocalSGD, rounds: int) -> None:
             "use noise at every step"
         )
     strength = float(turn.amount if isinstance(turn, WeightDecay) else turn.mu)  # type: ignore[attr-defined]
-    largest = float(np.max(np.asarray(rate(inner.lr, jnp.arange(rounds) * inner.length))))
+    largest = _largest_rate(inner, rounds)
     if largest * strength > 2:
         raise NoGuarantee(f"{type(turn).__name__} with step size {largest:g} × {strength:g} > 2 drives trainings apart")
+
+
+def _largest_rate(local: LocalSGD, rounds: int) -> float:
+    """The largest step size of a run of so many rounds."""
+    stride = 1 if local.pace == "step" else local.length
+    return float(np.max(np.asarray(rate(local.lr, jnp.arange(0, rounds * local.length, stride)))))
 
 
 def _sizes(population: Population) -> list[int]:

@@ -26,6 +26,8 @@ class Run:
     epsilon, when_spent         a budget of ε, at whose end the run stops, or a client retires
     watch                       keep the length and the angle of every client's update
     keep_models                 keep the model of every evaluation
+    sample_every, warm_up       take posterior samples, every so many rounds after a warm-up
+    most_samples                how many are kept in memory; with a folder, all are kept on disk
     """
 
     rounds: int | None = None
@@ -43,6 +45,9 @@ class Run:
     epsilon: float | None = None
     when_spent: str = "stop"
     watch: bool = False
+    sample_every: int | None = None
+    warm_up: int = 0
+    most_samples: int = 1000
 
     def __post_init__(self) -> None:
         if self.rounds is None and self.bit_budget is None and (self.epsilon is None or self.when_spent == "retire"):
@@ -53,7 +58,9 @@ class Run:
         whole("seed", self.seed, 0)
         numbered(self.repetitions)
         whole("evaluate_every", self.evaluate_every)
-        for name in ("rounds", "clients_at_once", "devices"):
+        whole("warm_up", self.warm_up, 0)
+        whole("most_samples", self.most_samples, 2)
+        for name in ("rounds", "clients_at_once", "devices", "sample_every"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+from hush.core.contract import Problem
 from hush.tasks.analytic import linear_regression, logistic_regression, quadratic
 from hush.tasks.images import arrays, cifar10, digits, emnist_digits, fashion_mnist, mnist
-from hush.tasks.problem import Supervised
+from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials
 
 # The tasks that a settings file can name.
-TASKS: dict[str, Callable[..., Supervised]] = {
+TASKS: dict[str, Callable[..., Problem]] = {
     "digits": digits,
     "mnist": mnist,
     "fashion_mnist": fashion_mnist,
@@ -15,6 +16,7 @@ TASKS: dict[str, Callable[..., Supervised]] = {
     "cifar10": cifar10,
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
+    "gaussian_posterior": gaussian_posterior,
 }
 
 __all__ = [
@@ -24,8 +26,11 @@ __all__ = [
     "digits",
     "emnist_digits",
     "fashion_mnist",
+    "gaussian_posterior",
+    "gaussian_potentials",
     "linear_regression",
     "logistic_regression",
     "mnist",
+    "potentials",
     "quadratic",
 ]

@@ -132,8 +132,8 @@ class Holding(ClientData):
         return self.problem.population.sizes[self.index]
 
     @property
-    def extent(self) -> tuple[int, int]:
-        return self.problem.population.smallest, self.problem.population.largest
+    def population(self) -> Population:
+        return self.problem.population
 
     def unravel(self, vector: Vector) -> Params:
         return unravelled(self.problem, vector)

@@ -1,0 +1,66 @@
+"""The Langevin direction: a gradient step on the potential, and noise that turns descent into sampling."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+from jax.flatten_util import ravel_pytree
+
+from hush.core.check import at_least, positive
+from hush.core.contract import ClientData, Cohort, Params, Population, State
+from hush.core.keys import Key, at
+from hush.local.directions import Direction, Step
+
+
+class Round(NamedTuple):
+    """What stays the same during a client's round."""
+
+    examples: jax.Array  # n, all clients' together
+    spread: jax.Array  # s_c
+    common: Key
+
+
+class Langevin(Direction):
+    """∇f^c(x) − √(2τ/η)(ρ ξ̇ + √(1−ρ²) s_c ξ^c): followed with step size η, paper 004 eq 11.
+
+    f^c = ℓ^c/p_c + ½λ‖x‖², so that Σ_c p_c f^c = f is the sum of all examples' losses and a Gaussian prior of precision
+    λ: what is sampled is exp(−f/τ). The gradient that comes in is the mean over a client's examples; n times that is
+    ∇ℓ^c/p_c. All clients of a round draw the same ξ̇, each its own ξ^c with s_c = 1/√p_c.
+
+    With fewer than all clients in a round this is too much noise for the mean of those who take part. `unbiased_for`
+    a cohort has s = 1/√(Σ_c E w_c²), which is right for it (√S for scheme II with equal clients), and hides less.
+    """
+
+    temperature: float
+    correlation: float = 0.0
+    prior: float = 0.0
+    unbiased_for: Cohort | None = None
+    needs = ()
+
+    def __check_init__(self) -> None:
+        positive("temperature", self.temperature)
+        at_least("correlation", self.correlation, 0)
+        if isinstance(self.correlation, float | int) and self.correlation > 1:
+            raise ValueError(f"correlation must be a number from 0 to 1, found {self.correlation}")
+        at_least("prior", self.prior, 0)
+
+    def spread(self, share: float | jax.Array, population: Population) -> jax.Array:
+        """s_c, what the own noise of a client with this share p_c of all examples is multiplied by."""
+        if self.unbiased_for is None:
+            return 1 / jnp.sqrt(share)
+        return 1 / jnp.sqrt(self.unbiased_for.squared_weights(population))
+
+    def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Round:
+        if "common" not in broadcast:
+            raise ValueError("Langevin draws noise that all clients share: tell them hush.broadcast(…, common=key)")
+        return Round(jnp.sum(data.population.sizes), self.spread(data.share, data.population), broadcast["common"])
+
+    def __call__(self, step: Step, gradient: Params, params: Params, context: Round) -> Params:
+        flat, unravel = ravel_pytree(params)
+        common = self.correlation * random.normal(at(context.common, step.number), flat.shape)
+        own = jnp.sqrt(1 - self.correlation**2) * context.spread * random.normal(step.key, flat.shape)
+        noise = unravel(jnp.sqrt(2 * self.temperature / step.lr) * (common + own))
+        potential = jax.tree.map(lambda g, x: context.examples * g + self.prior * x, gradient, params)
+        return jax.tree.map(jnp.subtract, potential, noise)

@@ -1,0 +1,191 @@
+"""Targets of sampling: any potential for each client, and Gaussians, whose posterior is known.
+
+f(x) = Σ_c ℓ^c(x), to be sampled from exp(−f/τ); or minimised, as any other problem.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.check import at_least, whole
+from hush.core.contract import ClientData, Params, Population, Problem, Vector
+from hush.core.engine import unravelled
+from hush.core.keys import Key
+from hush.tasks.problem import Recipe
+
+# Paper 004, section 7.1.
+COVARIANCE = ((5.0, -2.0), (-2.0, 1.0))
+
+
+class Potentials(Problem):
+    """ℓ^c(x) = potential(x, data_c), a function of one client's data; its gradient is always the whole one."""
+
+    start: Params
+    data: Any  # a pytree, every leaf [N, …]
+    population: Population
+    potential: Callable[[Params, Any], jax.Array] = eqx.field(static=True)
+    recipe: Recipe = eqx.field(static=True, default=Recipe())
+
+    def init(self, key: Key) -> Params:
+        return self.start
+
+    def client(self, index: int | jax.Array) -> "Potential":
+        return Potential(self, jnp.asarray(index))
+
+    def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
+        mine = jnp.arange(self.population.clients) % parts == part
+        each = jax.vmap(self.potential, (None, 0))(params, self.data)
+        return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / jnp.sum(self.population.sizes)}
+
+
+class Potential(ClientData):
+    """What one client knows of its own potential."""
+
+    problem: Potentials
+    index: jax.Array
+
+    @property
+    def size(self) -> jax.Array:
+        return self.problem.population.sizes[self.index]
+
+    @property
+    def population(self) -> Population:
+        return self.problem.population
+
+    def unravel(self, vector: Vector) -> Params:
+        return unravelled(self.problem, vector)
+
+    def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
+        if rows.shape[0] != self.extent[1]:
+            raise ValueError(f"a potential has no batches, found one of {rows.shape[0]}; use batch=None")
+        mine = jax.tree.map(lambda leaf: leaf[self.index], self.problem.data)
+        whole_gradient = jax.grad(self.problem.potential)(params, mine)
+        return jax.tree.map(lambda g: g / self.size, whole_gradient)
+
+    def example_gradients(self, params: Params, rows: jax.Array) -> Params:
+        raise ValueError("a potential has no examples whose gradients could be clipped")
+
+
+def potentials(
+    potential: Callable[[Params, Any], jax.Array], data: Any, start: Params, sizes: Any | None = None
+) -> Potentials:
+    """A problem of your own: `potential(params, data_c)` is ℓ^c, client c's negative log-likelihood, summed up.
+
+    `data` is a pytree whose leaves have a leading axis of clients; `start` the parameters to start from. `sizes` are
+    the clients' numbers of examples, which weigh them (p_c = n_c/n): the target does not depend on them.
+
+    >>> import hush
+    >>> pull = lambda theta, centre: 50 * jnp.sum((theta - centre) ** 2)
+    >>> problem = potentials(pull, jnp.array([[0.0, 1.0], [2.0, 1.0]]), jnp.zeros(2))
+    >>> result = hush.run(hush.fa_ld(steps=5, lr=1e-3), problem, rounds=200, repetitions=4, progress=False)
+    """
+    counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
+    if len(counts) != 1 or min(counts) < 1:
+        raise ValueError(f"every array of data needs one leading axis of clients, found lengths {sorted(counts)}")
+    clients = counts.pop()
+    sizes = np.ones(clients, int) if sizes is None else np.asarray(sizes)
+    if sizes.shape != (clients,):
+        raise ValueError(f"sizes needs one number for each of {clients} clients, found shape {sizes.shape}")
+    made: Potentials = Potentials(
+        start=jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), start),
+        data=jax.tree.map(jnp.asarray, data),
+        population=Population(sizes),
+        potential=potential,
+    )
+    value = jax.eval_shape(potential, made.start, jax.tree.map(lambda leaf: leaf[0], made.data))
+    if value.shape != ():
+        raise ValueError(f"a potential must return one number, found shape {value.shape}")
+    return made
+
+
+def _quadratic(theta: jax.Array, client: dict[str, jax.Array]) -> jax.Array:
+    """½(θ − m_c)ᵀ A_c (θ − m_c)."""
+    away = theta - client["mean"]
+    return 0.5 * away @ client["precision"] @ away
+
+
+class Gaussian(Potentials):
+    """A target that is Gaussian, N(mean, τ·covariance), because every client's potential is a quadratic one."""
+
+    @property
+    def precision(self) -> np.ndarray[Any, Any]:
+        """Σ_c A_c."""
+        return np.asarray(self.data["precision"], float).sum(0)
+
+    @property
+    def covariance(self) -> np.ndarray[Any, Any]:
+        """Of the target at τ = 1."""
+        return np.linalg.inv(self.precision)
+
+    @property
+    def mean(self) -> np.ndarray[Any, Any]:
+        """Of the target: where f is least."""
+        pulls = np.einsum("cij,cj->i", *(np.asarray(self.data[name], float) for name in ("precision", "mean")))
+        return np.linalg.solve(self.precision, pulls)
+
+
+def gaussian_posterior(
+    clients: int = 50,
+    examples: int = 1000,
+    dimension: int = 2,
+    heterogeneity: float = 0.0,
+    covariance: Any = None,
+    shapes: float = 0.0,
+    seed: int = 0,
+) -> Gaussian:
+    """The posterior of a mean with known covariance: paper 004, section 7.1.
+
+    Client c draws θ_c from N(0, `heterogeneity`·I), the paper's α, and `examples` points from N(θ_c, Σ_c). Σ_c is
+    `covariance` (the paper's in two dimensions, otherwise I); with `shapes` s > 0 every client stretches and turns it
+    in a way of its own. Where all have the same, the mean over all clients of K local steps is K steps of SGLD exactly.
+    """
+    recipe = Recipe(name="gaussian_posterior", **locals())
+    whole("clients", clients)
+    whole("examples", examples)
+    whole("dimension", dimension)
+    at_least("heterogeneity", heterogeneity, 0)
+    at_least("shapes", shapes, 0)
+    whole("seed", seed, 0)
+    usual = COVARIANCE if dimension == 2 else np.eye(dimension)
+    common = np.asarray(usual if covariance is None else covariance, float)
+    if common.shape != (dimension, dimension) or not np.allclose(common, common.T):
+        raise ValueError(f"covariance must be a symmetric {dimension} × {dimension} matrix, found shape {common.shape}")
+    if np.linalg.eigvalsh(common)[0] <= 0:
+        raise ValueError("covariance must be positive definite, found an eigenvalue of 0 or less")
+    draws = np.random.default_rng(seed)
+    own = np.sqrt(heterogeneity) * draws.normal(size=(clients, dimension))
+    covariances = np.array([_stretched(common, shapes, draws) for _ in range(clients)])
+    # The mean of the examples is all that the posterior looks at.
+    noise = np.einsum("cij,cj->ci", np.linalg.cholesky(covariances), draws.normal(size=(clients, dimension)))
+    means, precisions = own + noise / np.sqrt(examples), examples * np.linalg.inv(covariances)
+    return gaussian_potentials(means, precisions, examples, recipe)
+
+
+def _stretched(covariance: Any, shapes: float, draws: np.random.Generator) -> Any:
+    """O D Σ D Oᵀ with a random turn O and stretches D = diag(e^{s·u}), u from N(0, I)."""
+    if shapes == 0:
+        return covariance
+    dimension = len(covariance)
+    turn = np.linalg.qr(draws.normal(size=(dimension, dimension)))[0]
+    frame = turn * np.exp(shapes * draws.normal(size=dimension))
+    return frame @ covariance @ frame.T
+
+
+def gaussian_potentials(means: Any, precisions: Any, examples: Any = 1, recipe: Recipe | None = None) -> Gaussian:
+    """ℓ^c(θ) = ½(θ − m_c)ᵀ A_c (θ − m_c) with means [N, d] and precisions A [N, d, d]; started from zero."""
+    means, precisions = np.asarray(means, float), np.asarray(precisions, float)
+    if means.ndim != 2 or precisions.shape != (*means.shape, means.shape[1]):
+        raise ValueError(f"means must be [N, d] and precisions [N, d, d], found {means.shape} and {precisions.shape}")
+    sizes = np.broadcast_to(np.asarray(examples), means.shape[:1])
+    data = {"mean": jnp.asarray(means, jnp.float32), "precision": jnp.asarray(precisions, jnp.float32)}
+    return Gaussian(
+        start=jnp.zeros(means.shape[1]),
+        data=data,
+        population=Population(sizes),
+        potential=_quadratic,
+        recipe=recipe or Recipe(),
+    )
