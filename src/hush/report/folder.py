@@ -5,6 +5,8 @@ versions.json   of what computed it  records.parquet   the same, at the end
 status.json     how it stands        model.npz         the models [lanes, d]
 checkpoint.npz  to go on from        clients.parquet   what each client has sent and been told
 updates.parquet the length and angle of every client's update, if the run was watched
+samples.f32     posterior samples [draws, lanes, d] as they are taken; posterior.nc, at the end, for ArviZ
+calibration.parquet, reliability.parquet   how far a classifier's probabilities can be believed
                                      report.html, *.png
 """
 
@@ -28,6 +30,8 @@ from hush.settings import dumps, read
 from hush.version import __version__
 
 Row = dict[str, Any]
+# Of how a run is run, what makes it the run it is.
+MAKES_IT = ("seed", "repetitions", "sample_every", "warm_up", "most_samples")
 
 
 def atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -120,13 +124,9 @@ class RunFolder:
         )
         atomically(self.path / "records.parquet", lambda file: records.to_parquet(file, index=False))
 
-    def clients(self, table: pd.DataFrame) -> None:
-        """What each client has sent, been told and spent."""
-        atomically(self.path / "clients.parquet", lambda file: table.to_parquet(file, index=False))
-
-    def updates(self, table: pd.DataFrame) -> None:
-        """What was seen of each client's update."""
-        atomically(self.path / "updates.parquet", lambda file: table.to_parquet(file, index=False))
+    def parquet(self, name: str, table: pd.DataFrame) -> None:
+        """Any other table, by its name."""
+        atomically(self.path / f"{name}.parquet", lambda file: table.to_parquet(file, index=False))
 
     def _text(self, name: str, text: str) -> None:
         atomically(self.path / name, lambda file: file.write(text.encode()))
@@ -153,7 +153,7 @@ class RunFolder:
 
 def _identity(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that make a run the one it is."""
-    run = {name: value for name, value in tables.get("run", {}).items() if name in ("seed", "repetitions")}
+    run = {name: value for name, value in tables.get("run", {}).items() if name in MAKES_IT}
     return {name: value for name, value in tables.items() if name != "run"} | {
         f"run.{name}": value for name, value in run.items()
     }

@@ -1,5 +1,6 @@
 """The few parts of HTML that our pages are made of. Whatever is not markup of our own goes through `text`."""
 
+import base64
 import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -112,6 +113,13 @@ def figure(name: str, drawn: Figure, alternative: str, caption: str, kind: str =
     mark = f' class="{kind}"' if kind else ""
     picture = svg(drawn, name).replace("<svg", f'<svg role="img" aria-label="{text(alternative)}"', 1)
     return f'<figure id="{text(name)}"{mark}>{picture}<figcaption>{text(caption)}</figcaption></figure>'
+
+
+def image(name: str, path: Path, caption: str) -> str:
+    """A picture file inside the page."""
+    content = base64.b64encode(path.read_bytes()).decode()
+    shown = f'<img alt="{text(caption)}" src="data:image/png;base64,{content}">'
+    return f'<figure id="{text(name)}" class="wide">{shown}<figcaption>{text(caption)}</figcaption></figure>'
 
 
 def card(title: str, pairs: Iterable[tuple[str, str]]) -> str:

@@ -11,6 +11,7 @@ from hush.report import markup, words
 from hush.report.canvas import settled, write_png
 from hush.report.holdings import Counts, picture
 from hush.report.plots import chart, lines
+from hush.report.posterior_page import calibration_section, posterior_section
 from hush.report.privacy_page import privacy_section, updates_section
 from hush.report.records import (
     TOTALS,
@@ -54,6 +55,8 @@ def write_report(folder: Path) -> Path:
         *_numbers(records, status, counts, settings, _said(folder)),
         *privacy_section(folder, status),
         *_curves(records, folder),
+        *calibration_section(folder),
+        *posterior_section(folder),
         *updates_section(folder),
         *_holdings(counts, folder),
         *_settings(settings),

@@ -9,11 +9,15 @@ import pandas as pd
 
 from hush.core.contract import Problem
 from hush.core.engine import unravelled
+from hush.posterior import Posterior, is_classifier, labels
+from hush.report.calibrated import named, predictions, reliability_table, score_table
 from hush.report.folder import RunFolder
 from hush.report.holdings import holdings
 from hush.report.page import write_report
 from hush.report.plots import curve
+from hush.report.posterior_page import write_posterior
 from hush.report.records import swept
+from hush.report.reliability import reliability_diagram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +35,8 @@ class Result:
     state: dict[str, np.ndarray[Any, Any]] = field(repr=False)  # what a checkpoint holds
     epsilons: np.ndarray[Any, Any] | None = None  # [lanes, N], what each client has spent of privacy
     history: np.ndarray[Any, Any] | None = None  # [evaluations, lanes, d], if `keep_models` asked for it
+    samples: Posterior | None = field(default=None, repr=False)
+    average: np.ndarray[Any, Any] | None = field(default=None, repr=False)  # [lanes, n, classes], over the samples
     folder: Path | None = None
 
     def model(self, index: int = 0) -> Any:
@@ -42,8 +48,8 @@ class Result:
         """What each client has sent, been told and spent of privacy: a row for each lane and client."""
         sent, told = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
         lanes, clients = sent.shape
-        first = self.records[self.records["round"] == self.records["round"].min()]
-        rows = first[["repetition", *swept(self.records)]].loc[first.index.repeat(clients)].reset_index(drop=True)
+        each = self._lanes()
+        rows = each.loc[each.index.repeat(clients)].reset_index(drop=True)
         rows = rows.assign(
             client=np.tile(np.arange(clients), lanes),
             rounds=self.state["ledger/client_rounds"].max(0).ravel(),
@@ -63,9 +69,34 @@ class Result:
         seen = {name[5:]: values for name, values in self.state.items() if name.startswith("seen/")}
         if not seen:
             raise ValueError("this run was not watched; run it with watch=True")
-        first = self.records[self.records["round"] == self.records["round"].min()]
-        lanes = first[["repetition", *swept(self.records)]].iloc[seen.pop("lane")].reset_index(drop=True)
+        lanes = self._lanes().iloc[seen.pop("lane")].reset_index(drop=True)
         return lanes.assign(**seen)
+
+    @property
+    def posterior(self) -> Posterior:
+        """The samples that `sample_every` asked for, a chain for each lane; for ArviZ, netCDF and plots."""
+        if self.samples is None:
+            raise ValueError("this run took no samples; run it with sample_every, and more rounds than its warm-up")
+        return self.samples
+
+    def predictions(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The probabilities of the test examples' classes [lanes, n, classes]: by the final models, and by samples."""
+        return predictions(self.problem, self.vector, self.average)
+
+    def calibration(self) -> pd.DataFrame:
+        """Accuracy, Brier score, log-likelihood and calibration error of each lane's `predictions`."""
+        return score_table(self.predictions(), np.asarray(labels(self.problem)), self._lanes())
+
+    def reliability(self) -> "Figure":
+        """A diagram of how often predictions are right against how sure they were."""
+        return reliability_diagram(
+            named(reliability_table(self.predictions(), np.asarray(labels(self.problem)), self._lanes()))
+        )
+
+    def _lanes(self) -> pd.DataFrame:
+        """Each lane's repetition and swept settings."""
+        first = self.records[self.records["round"] == self.records["round"].min()]
+        return first[["repetition", *swept(self.records)]].reset_index(drop=True)
 
     def plot(self, measure: str = "accuracy", against: str = "round") -> "Figure":
         """A curve of one measure, with a band over repetitions."""
@@ -85,8 +116,14 @@ def write_all(folder: RunFolder, result: Result) -> None:
     folder.models(result.vector)
     if len(result.records):
         folder.table(result.records)
-        folder.clients(result.clients)
+        folder.parquet("clients", result.clients)
         if any(name.startswith("seen/") for name in result.state):
-            folder.updates(result.updates)
+            folder.parquet("updates", result.updates)
+    if len(result.records) and is_classifier(result.problem):
+        predicted, answers, lanes = result.predictions(), np.asarray(labels(result.problem)), result._lanes()
+        folder.parquet("calibration", score_table(predicted, answers, lanes))
+        folder.parquet("reliability", reliability_table(predicted, answers, lanes))
+    if result.samples is not None:
+        write_posterior(folder, result.samples)
     folder.status(**result.status)
     write_report(folder.path)

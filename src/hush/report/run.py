@@ -16,6 +16,7 @@ from hush.report.folder import RunFolder
 from hush.report.holdings import holdings
 from hush.report.progress import Display
 from hush.report.result import Result
+from hush.report.sampling import Plan, Samples
 from hush.report.spending import Spending
 from hush.report.work import Limits, Work
 from hush.settings import describe
@@ -42,6 +43,9 @@ def run(
     when_spent: str = "stop",
     watch: bool = False,
     keep_models: bool = False,
+    sample_every: int | None = None,
+    warm_up: int = 0,
+    most_samples: int = 1000,
     folder: str | Path | None = None,
     resume: bool = False,
     clients_at_once: int | None = None,
@@ -62,6 +66,9 @@ def run(
                                 each client pays for its own rounds, the client takes part no more
     watch                       keep the length and the angle of every client's update in `result.updates`
     keep_models                 keep the model of each evaluation in `result.history`
+    sample_every, warm_up       take the models every so many rounds after a warm-up as samples of a posterior: see
+                                `result.posterior`; test predictions are averaged over them as they come
+    most_samples                how many are kept for each lane, evenly thinned; with a folder all are, on disk
     folder, resume              write a run folder as the run goes; go on from the checkpoint that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
     progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
@@ -70,6 +77,7 @@ def run(
     whole("evaluate_every", evaluate_every)
     if resume and folder is None:
         raise ValueError("resume needs the folder to resume from")
+    sampling = None if sample_every is None else Plan(sample_every, warm_up, most_samples)
     spending = Spending(algorithm, problem, lay_out(repetitions, sweep), rounds, delta, unit, trust)
     limits, allowance = _limits(rounds, bit_budget, epsilon, when_spent, spending)
     simulation = Simulation(
@@ -97,10 +105,14 @@ def run(
         "when_spent": when_spent,
         "watch": watch,
         "keep_models": keep_models,
+        "sample_every": sample_every,
+        "warm_up": warm_up,
+        "most_samples": most_samples,
     }
     described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
     files = None if folder is None else RunFolder(folder)
-    work = Work(simulation, limits, spending, evaluate_every, capacity, keep_models, described, files)
+    samples = None if sampling is None else Samples(sampling, simulation, None if files is None else files.path)
+    work = Work(simulation, limits, spending, evaluate_every, capacity, keep_models, described, files, samples)
     if files is not None and resume:
         files.reopen(described)
         work.restore(files)

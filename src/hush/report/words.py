@@ -36,6 +36,10 @@ MEANINGS = {
     "cosine": "cosine to the last global update",
     "clip": "clipping bound",
     "noise_std": "standard deviation of the noise",
+    "predictive_accuracy": "test accuracy, averaged",
+    "predictive_brier": "Brier score, averaged",
+    "predictive_nll": "test loss, averaged",
+    "predictive_ece": "calibration error, averaged",
 }
 COUNTS = ("repetition", "round", "iterations", "channel_uses")
 COSTS = ("bits", "seconds")  # how the names of such columns end
@@ -47,7 +51,7 @@ def unit(column: str, largest: float) -> Unit:
     >>> unit("uplink_bits", 3.2e9).name
     'Gbit'
     """
-    if column == "accuracy":
+    if column in ("accuracy", "predictive_accuracy"):
         return Unit(0.01, "%")
     if column.endswith("bits"):
         return next((step for step in BIT_UNITS if largest >= step.size), BIT_UNITS[-1])

@@ -14,6 +14,7 @@ from hush.report.endings import Diverged, Interrupted, WriteFailed
 from hush.report.folder import Row, RunFolder
 from hush.report.progress import Display
 from hush.report.result import Result, write_all
+from hush.report.sampling import Samples
 from hush.report.spending import Spending
 
 # A call into the compiled program takes about this long: progress is seen and Ctrl-C heard as often.
@@ -51,11 +52,12 @@ class Work:
         keep_models: bool,
         settings: dict[str, Any],
         files: RunFolder | None,
+        samples: Samples | None = None,
     ) -> None:
         self.simulation, self.limits, self.spending = simulation, limits, spending
         self.rounds, self.bit_budget, self.evaluate_every = limits.last, limits.bit_budget, evaluate_every
         self.capacity, self.spent = capacity, False
-        self.settings, self.files = settings, files
+        self.settings, self.files, self.samples = settings, files, samples
         self.rows: list[Row] = []
         self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
         self.seconds = self.compile_seconds = 0.0
@@ -69,6 +71,8 @@ class Work:
         self.rows = [row for row in files.read_records() if row["round"] <= self.simulation.round]
         if self.history is not None:
             self.history = list(state["history"]) if "history" in state else []
+        if self.samples is not None:
+            self.samples.restore(state)
         if self.rows:
             files.table(pd.DataFrame(self.rows))
 
@@ -124,11 +128,14 @@ class Work:
             now = self.simulation.round
             until = (now // self.evaluate_every + 1) * self.evaluate_every
             until = until if self.rounds is None else min(self.rounds, until)
-            block = min(at_once, until - now)
+            sample = until if self.samples is None else self.samples.plan.after(now)
+            block = min(at_once, until - now, sample - now)
             begin = time.perf_counter()
             done = self.simulation.advance(block, self.bit_budget, self.limits.allowance)
             limited = self.bit_budget is not None or self.limits.allowance is not None
             self.spent = limited and done < block
+            if self.samples is not None and self.simulation.round == sample:
+                self.samples.take()
             took = time.perf_counter() - begin
             self.seconds += took
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
@@ -161,7 +168,8 @@ class Work:
         return now if self.spent else int(limit)
 
     def _evaluate(self, display: Display) -> dict[str, float]:
-        columns = self.simulation.evaluate() | self.simulation.ledger.read()
+        drawn = {} if self.samples is None else self.samples.scores()
+        columns = self.simulation.evaluate() | drawn | self.simulation.ledger.read()
         first = [name for name in ("train_loss", "test_loss", "accuracy") if name in columns]
         names = first + [name for name in columns if name not in first]
         worst = self._epsilons().max(1) if self.spending else []
@@ -198,7 +206,8 @@ class Work:
 
     def _state(self) -> dict[str, np.ndarray[Any, Any]]:
         history = {} if self.history is None else {"history": np.array(self.history)}
-        return self.simulation.state() | history | {"seconds": np.array(self.seconds)}
+        samples = {} if self.samples is None else self.samples.state()
+        return self.simulation.state() | history | samples | {"seconds": np.array(self.seconds)}
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
         layout = self.simulation.layout
@@ -231,6 +240,8 @@ class Work:
             settings=self.settings,
             state=self._state(),
             history=None if self.history is None else np.array(self.history),
+            samples=None if self.samples is None else self.samples.posterior(self.settings),
+            average=None if self.samples is None else self.samples.average,
             folder=None if self.files is None else self.files.path,
         )
 

@@ -1,6 +1,18 @@
 """What the papers prove: constants of a problem and a setting in, a bound out. A file or more for each paper."""
 
-from hush.theory import alignment, alignment_region, clipping, clipping_limits, clipping_privacy, fedpaq, fedpaq_privacy
+from hush.theory import (
+    alignment,
+    alignment_region,
+    clipping,
+    clipping_limits,
+    clipping_privacy,
+    fedpaq,
+    fedpaq_privacy,
+    langevin,
+    langevin_gaussian,
+    langevin_participation,
+    langevin_privacy,
+)
 from hush.theory.constants import Constants, estimate
 
 __all__ = [
@@ -13,4 +25,8 @@ __all__ = [
     "estimate",
     "fedpaq",
     "fedpaq_privacy",
+    "langevin",
+    "langevin_gaussian",
+    "langevin_participation",
+    "langevin_privacy",
 ]

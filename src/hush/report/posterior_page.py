@@ -1,0 +1,88 @@
+"""What a run folder and its report say of posterior samples, and of how far predictions can be believed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hush.posterior import Posterior
+from hush.report import markup
+from hush.report.calibrated import named
+from hush.report.canvas import write_png
+from hush.report.folder import RunFolder, atomically
+from hush.report.posterior_plots import density, trace
+from hush.report.records import load_json
+from hush.report.reliability import PREDICTORS, reliability_diagram
+
+SHOWN = 6  # parameters
+DIAGNOSED = 2_000  # parameters whose chains are compared: more would keep the end of a run waiting
+SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}
+
+
+def write_posterior(folder: RunFolder, posterior: Posterior) -> None:
+    """The chains for ArviZ, whether they agree, and pictures of those parameters that agree least."""
+    points = posterior.points()
+    rows = []
+    for number, point in enumerate(points):
+        part = posterior.where(point) if point else posterior
+        part.to_netcdf(folder.path / (f"posterior-{number}.nc" if len(points) > 1 else "posterior.nc"))
+        rows.append(point | {"chains": part.values.shape[1], "draws": part.values.shape[0]} | _agreement(part))
+    atomically(folder.path / "diagnostics.json", lambda file: file.write(json.dumps({"points": rows}).encode()))
+    if len(points) == 1 and "r_hat" in rows[0]:
+        write_png(trace(posterior, SHOWN), folder.path / "trace.png")
+        write_png(density(posterior, SHOWN), folder.path / "density.png")
+
+
+def _agreement(posterior: Posterior) -> dict[str, Any]:
+    """The worst R-hat and effective sample sizes, or why there are none."""
+    if posterior.values.shape[2] > DIAGNOSED:
+        return {"note": f"more than {DIAGNOSED:,} parameters: ask result.posterior.worst()"}
+    try:
+        return posterior.worst()
+    except ValueError as reason:
+        return {"note": str(reason)}
+
+
+def posterior_section(folder: Path) -> list[str]:
+    """The chains of a run that took samples."""
+    points = load_json(folder / "diagnostics.json").get("points", [])
+    if not points:
+        return []
+    names = list(dict.fromkeys(name for point in points for name in point))
+    heads = {"r_hat": "worst R-hat", "ess_bulk": "fewest effective samples", "ess_tail": "fewest in the tails"}
+    rows = [[_number(point.get(name, "")) for name in names] for point in points]
+    body = ["<h2>Posterior samples<small>a chain is a repetition</small></h2>"]
+    body.append(markup.table("diagnostics", [heads.get(name, name) for name in names], rows))
+    captions = {
+        "trace": "Each chain over the rounds, for the parameters whose chains agree least.",
+        "density": "How the same parameters are spread, with their mean and 90 % credible interval.",
+    }
+    return body + [
+        markup.image(name, folder / f"{name}.png", caption)
+        for name, caption in captions.items()
+        if (folder / f"{name}.png").is_file()
+    ]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def calibration_section(folder: Path) -> list[str]:
+    """How sure and how often right, for any classifier."""
+    if not (folder / "calibration.parquet").is_file():
+        return []
+    scores, bins = (pd.read_parquet(folder / f"{name}.parquet") for name in ("calibration", "reliability"))
+    settings = [str(name) for name in scores.columns if "." in str(name)]
+    means = scores.groupby(["prediction", *settings], sort=False)[list(SCORES)].mean().reset_index()
+    rows = [[_number(value) for value in row] for row in means.itertuples(index=False, name=None)]
+    body = ["<h2>Can its probabilities be believed?<small>on the test examples</small></h2>"]
+    body.append(markup.table("calibration", ["prediction", *settings, *SCORES.values()], rows, 1 + len(settings)))
+    tables = dict(list(named(bins).items())[:PREDICTORS]) if len(bins) else {}
+    if tables:
+        drawn = reliability_diagram(tables)
+        write_png(drawn, folder / "reliability.png")
+        caption = "How often predictions are right, by how sure they were; all repetitions together."
+        body.append(markup.figure("reliability", drawn, f"Reliability diagram. {caption}", caption, "wide"))
+    return body
