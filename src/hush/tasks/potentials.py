@@ -140,8 +140,8 @@ def gaussian_posterior(
     """The posterior of a mean with known covariance: paper 004, section 7.1.
 
     Client c draws θ_c from N(0, `heterogeneity`·I), the paper's α, and `examples` points from N(θ_c, Σ_c). Σ_c is
-    `covariance` (the paper's in two dimensions, otherwise I); with `shapes` s > 0 every client stretches and turns it
-    in a way of its own. Where all have the same, the mean over all clients of K local steps is K steps of SGLD exactly.
+    `covariance` (the paper's in two dimensions, otherwise I); with `shapes` > 0 every client stretches it in its
+    own way. Where all have the same, the mean over all clients of K local steps is K steps of SGLD exactly.
     """
     recipe = Recipe(name="gaussian_posterior", **locals())
     whole("clients", clients)
@@ -166,13 +166,11 @@ def gaussian_posterior(
 
 
 def _stretched(covariance: Any, shapes: float, draws: np.random.Generator) -> Any:
-    """O D Σ D Oᵀ with a random turn O and stretches D = diag(e^{s·u}), u from N(0, I)."""
-    if shapes == 0:
-        return covariance
-    dimension = len(covariance)
-    turn = np.linalg.qr(draws.normal(size=(dimension, dimension)))[0]
-    frame = turn * np.exp(shapes * draws.normal(size=dimension))
-    return frame @ covariance @ frame.T
+    """EΣE with E = exp(s·(G + Gᵀ)/2), G standard normal: stretched by factors about e^s in random directions."""
+    G = draws.normal(size=covariance.shape)
+    values, vectors = np.linalg.eigh((G + G.T) / 2)
+    E = (vectors * np.exp(shapes * values)) @ vectors.T
+    return E @ covariance @ E
 
 
 def gaussian_potentials(means: Any, precisions: Any, examples: Any = 1, recipe: Recipe | None = None) -> Gaussian:
