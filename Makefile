@@ -47,6 +47,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/uplink.py
 	$(BIN)/python benchmarks/per_example.py
 	$(BIN)/python benchmarks/air.py
+	$(BIN)/python benchmarks/langevin.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

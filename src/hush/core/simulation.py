@@ -20,6 +20,11 @@ ROUNDS_AT_ONCE = 64
 KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "channel_uses", "iterations")
 
 
+def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any] | None, shape: tuple[int, ...]) -> Any:
+    """Values, or ones, summed by place; whole numbers exactly, as double precision is up to 2^53."""
+    return np.bincount(who, values, shape[0] * shape[1]).reshape(shape)
+
+
 class Ledger:
     """What was said, exactly, in whole bits, by and to each client; and means of what is worth looking at."""
 
@@ -41,11 +46,14 @@ class Ledger:
         self.channel_uses += uses * rounds
         for phase, (log, told) in enumerate(zip(logs, downlink, strict=True)):
             active = np.asarray(log.active)[:, :rounds]
-            who = (np.nonzero(active)[0], np.asarray(log.ids)[:, :rounds][active])
-            np.add.at(self.client_uplink_bits, who, np.asarray(log.bits)[:, :rounds][active].astype(np.int64))
-            np.add.at(self.client_downlink_bits, who, told)
-            np.add.at(self.client_rounds[phase], who, 1)
-            np.add.at(self.client_energy, who, np.asarray(log.energy)[:, :rounds][active].astype(float))
+            shape = self.client_uplink_bits.shape
+            who = (np.arange(shape[0])[:, None, None] * shape[1] + np.asarray(log.ids)[:, :rounds])[active]
+            taken = _summed(who, None, shape)
+            self.client_rounds[phase] += taken
+            self.client_downlink_bits += told * taken
+            self.client_uplink_bits += _summed(who, np.asarray(log.bits)[:, :rounds][active], shape).astype(np.int64)
+            if (energy := np.asarray(log.energy)[:, :rounds][active]).any():
+                self.client_energy += _summed(who, energy, shape)
             info = {name: np.asarray(value)[:, :rounds].sum(1) for name, value in log.info.items()}
             self.iterations += info.pop("steps")
             info["participants"] = active.sum((1, 2)).astype(float)

@@ -9,6 +9,7 @@ import pandas as pd
 from hush.papers.langevin_checks import recursion, temperature, u_shape
 from hush.papers.langevin_images import figure_3, figure_4
 from hush.papers.langevin_lab import LangevinLab, Setting, curves, first_within
+from hush.papers.langevin_private import private
 from hush.papers.langevin_reference import logistic
 from hush.papers.writing import Paper, Picture, Section, judged
 from hush.posterior import wasserstein
@@ -86,8 +87,8 @@ def figure_1b(lab: LangevinLab) -> Section:
         for name in tables
     ]
     text = (
-        f"K = {steps}, full participation, ρ = 0. The perfect samples' W2 is {lab.floor:.2g}. Heterogeneity only moves the "
-        "mode away from the origin, where the chains start: it slows nothing down beyond that distance."
+        f"K = {steps}, full participation, ρ = 0. The perfect samples' W2 is {lab.floor:.2g}. Heterogeneity only moves "
+        "the mode away from the origin, where the chains start: it slows nothing down beyond that distance."
     )
     claims = [
         judged(
@@ -244,9 +245,10 @@ LANGEVIN = Paper(
         "temperature": temperature,
         "u-shape": u_shape,
         "logistic": logistic,
+        "privacy": private,
         "3": figure_3,
         "4": figure_4,
     },
     lab=LangevinLab,
-    not_quick=("1c", "temperature", "u-shape", "logistic", "4"),
+    not_quick=("1c", "temperature", "u-shape", "logistic", "privacy", "4"),
 )
