@@ -23,7 +23,7 @@ def test_the_figures_quickly(tmp_path):
     paper.reproduce("langevin", None, True, tmp_path)
     page = (tmp_path / "langevin.md").read_text()
     for part in (
-        "Figure 1 (a): local steps",
+        "Figure 1 (b): heterogeneity",
         "Figure 2: partial participation",
         "Figure 3: without warm-up",
         "a trial of",

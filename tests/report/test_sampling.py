@@ -88,6 +88,16 @@ def test_a_run_that_goes_on_has_the_samples_of_one_that_never_stopped(unequal, t
     np.testing.assert_array_equal(parts.records[columns], whole.records[columns])
 
 
+def test_a_saved_result_goes_on_in_its_folder(unequal, tmp_path):
+    whole = run(unequal, 20)
+    run(unequal, 10).save(tmp_path / "run")
+    parts = run(unequal, 20, folder=tmp_path / "run", resume=True)
+    np.testing.assert_array_equal(parts.posterior.values, whole.posterior.values)
+    run(unequal, 20, sample_every=1, most_samples=4).save(tmp_path / "thinned")
+    with pytest.raises(ValueError, match="were thinned in memory"):
+        run(unequal, 30, sample_every=1, most_samples=4, folder=tmp_path / "thinned", resume=True)
+
+
 def test_predictions_are_averaged_over_the_samples(unequal):
     """By hand: softmax of each sample's logits, and the mean over samples."""
     result = run(unequal)

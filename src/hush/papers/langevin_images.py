@@ -5,17 +5,22 @@ the averaged predictions on the test set at the end of short runs: the paper say
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fa_ld
 from hush.core.contract import Problem
+from hush.core.engine import unravelled
 from hush.papers.langevin_lab import LangevinLab
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
+from hush.posterior import labels, probabilities, scores
 from hush.report.plots import Line, chart
+from hush.report.result import Result
 from hush.report.run import run
 
 TEMPERATURE, BATCH, CLIENTS, SAMPLE_EVERY = 0.05, 200, 10, 10
@@ -36,7 +41,7 @@ class Plan:
     rates: tuple[float, ...] = RATES
 
 
-FULL = Plan(rounds=800, warm_up=500, tuning=100, every=50)
+FULL = Plan(rounds=800, warm_up=500, tuning=100, every=20)
 QUICK = Plan(rounds=60, warm_up=30, tuning=20, every=10, steps=(1, 20), rates=(1.0,))
 
 
@@ -53,46 +58,51 @@ def _problem(lab: LangevinLab, data: str) -> Problem:
     return problem
 
 
-def _run(lab: LangevinLab, data: str, K: int, rates: tuple[float, ...], rounds: int, warm_up: int, every: int) -> Any:
+def _run(lab: LangevinLab, data: str, K: int, rates: tuple[float, ...], rounds: int) -> Result:
     problem = _problem(lab, data)
-    examples = float(np.sum(np.asarray(problem.population.sizes)))
-    result = run(
+    return run(
         fa_ld(K, 1e-6, TEMPERATURE, batch=None if lab.quick else BATCH),
         problem,
         rounds,
-        evaluate_every=every,
+        evaluate_every=rounds,
         sample_every=SAMPLE_EVERY,
-        warm_up=warm_up,
-        sweep={"local.lr": [rate / examples for rate in rates]},
+        sweep={"local.lr": [rate / int(np.sum(np.asarray(problem.population.sizes))) for rate in rates]},
         progress=False,
     )
-    records = result.records
-    records["rate"] = records["local.lr"] * examples
-    return records.drop(columns="local.lr")
 
 
-def chosen(lab: LangevinLab, data: str, K: int) -> tuple[float, pd.DataFrame]:
-    """n·η with the best averaged log-likelihood after the tuning rounds, and all that was tried."""
+def chosen(lab: LangevinLab, data: str, K: int) -> float:
+    """n·η with the best averaged log-likelihood after the tuning rounds."""
     if ("tuned", data, K) not in lab.kept:
         plan = plan_of(lab)
         lab.say(f"{data}, K = {K}: step sizes")
-        found = _run(lab, data, K, plan.rates, plan.tuning, 0, plan.tuning)
-        best = float(found.loc[found["predictive_nll"].idxmin(), "rate"])
-        lab.kept["tuned", data, K] = (best, found)
-    tuned: tuple[float, pd.DataFrame] = lab.kept["tuned", data, K]
-    return tuned
+        found = _run(lab, data, K, plan.rates, plan.tuning).records["predictive_nll"].to_numpy()
+        lab.kept["tuned", data, K] = plan.rates[int(np.nanargmin(found))]
+    rate: float = lab.kept["tuned", data, K]
+    return rate
 
 
-def curves_of(lab: LangevinLab, data: str, K: int, warm_up: int) -> pd.DataFrame:
-    """Scores of the averaged predictions over rounds, at the chosen step size."""
-    name = ("curve", data, K, warm_up)
-    if name not in lab.kept:
-        plan, rate = plan_of(lab), chosen(lab, data, K)[0]
-        lab.say(f"{data}, K = {K}, n·η = {rate:g}, warm-up {warm_up}")
-        found = _run(lab, data, K, (rate,), plan.rounds, warm_up, plan.every)
-        lab.kept[name] = found[found["predictive_nll"].notna()]
-    curve: pd.DataFrame = lab.kept[name]
-    return curve
+@eqx.filter_jit
+def _each(problem: Problem, vectors: jax.Array) -> jax.Array:
+    return jax.lax.map(lambda vector: probabilities(problem, unravelled(problem, vector)), vectors)
+
+
+def curve(lab: LangevinLab, data: str, K: int, warm_up: int) -> pd.DataFrame:
+    """Scores of the averaged predictions over rounds, at the chosen step size: one chain serves every warm-up."""
+    plan, rate = plan_of(lab), chosen(lab, data, K)
+    if ("chain", data, K) not in lab.kept:
+        lab.say(f"{data}, K = {K}, n·η = {rate:g}")
+        posterior = _run(lab, data, K, (rate,), plan.rounds).posterior
+        predicted = np.asarray(_each(posterior.problem, jnp.asarray(posterior.values[:, 0])))
+        lab.kept["chain", data, K] = (posterior.rounds, predicted)
+    rounds, predicted = lab.kept["chain", data, K]
+    answers = np.asarray(labels(_problem(lab, data)))
+    rows = []
+    for number in range(warm_up + plan.every, plan.rounds + 1, plan.every):
+        inside = (rounds > warm_up) & (rounds <= number)
+        found = scores(predicted[inside].mean(0), answers)
+        rows.append({"repetition": 0, "round": number} | {f"predictive_{name}": value for name, value in found.items()})
+    return pd.DataFrame(rows)
 
 
 def _figure(lab: LangevinLab, title: str, name: str, warm: bool) -> Section:
@@ -100,11 +110,11 @@ def _figure(lab: LangevinLab, title: str, name: str, warm: bool) -> Section:
     warm_up = plan.warm_up if warm else 0
     rows, pictures, claims = [], [], []
     for data in ("digits",) if lab.quick else ("MNIST", "Fashion-MNIST"):
-        runs = {K: curves_of(lab, data, K, warm_up) for K in plan.steps}
+        runs = {K: curve(lab, data, K, warm_up) for K in plan.steps}
         for K, records in runs.items():
             last = records.iloc[-1]
             rows.append(
-                {"data": data, "K": K, "n·η": chosen(lab, data, K)[0]}
+                {"data": data, "K": K, "n·η": chosen(lab, data, K)}
                 | {score: float(last[f"predictive_{score}"]) for score in (*SCORES, "nll")}
             )
         for score in SCORES:

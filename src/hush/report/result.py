@@ -1,5 +1,6 @@
 """What a run returns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,11 +88,13 @@ class Result:
         """Accuracy, Brier score, log-likelihood and calibration error of each lane's `predictions`."""
         return score_table(self.predictions(), np.asarray(labels(self.problem)), self._lanes())
 
-    def reliability(self) -> "Figure":
-        """A diagram of how often predictions are right against how sure they were."""
-        return reliability_diagram(
-            named(reliability_table(self.predictions(), np.asarray(labels(self.problem)), self._lanes()))
-        )
+    def reliability(self, beside: Mapping[str, "Result"] | None = None) -> "Figure":
+        """How often predictions are right against how sure they were, drawn; other runs stand `beside` by name."""
+        tables: dict[str, pd.DataFrame] = {}
+        for name, result in {**(beside or {}), "": self}.items():
+            bins = reliability_table(result.predictions(), np.asarray(labels(result.problem)), result._lanes())
+            tables |= {": ".join(filter(None, (name, said))): table for said, table in named(bins).items()}
+        return reliability_diagram(tables)
 
     def _lanes(self) -> pd.DataFrame:
         """Each lane's repetition and swept settings."""

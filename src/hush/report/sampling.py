@@ -141,6 +141,11 @@ class Samples:
         self._kept = list(state.get("samples/kept", ()))
         if "samples/predicted" in state:
             self._sums = mesh.place(jnp.asarray(state["samples/predicted"]), self._simulation.layout.mesh, mesh.LANES)
+        if self._path is not None and self._kept:  # the run so far was in memory, and saved afterwards
+            if self._stride > 1:
+                raise ValueError(f"the samples so far were thinned in memory, {self._path} would need all of them")
+            self._path.write_bytes(np.array(self._kept).tobytes())
+            self._kept = []
         if self._path is not None and self.taken:
             found = self._path.stat().st_size if self._path.exists() else 0
             if found < (needed := self.taken * self._simulation.models.astype(np.float32).nbytes):

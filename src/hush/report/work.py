@@ -134,10 +134,10 @@ class Work:
             done = self.simulation.advance(block, self.bit_budget, self.limits.allowance)
             limited = self.bit_budget is not None or self.limits.allowance is not None
             self.spent = limited and done < block
-            if self.samples is not None and self.simulation.round == sample:
-                self.samples.take()
             took = time.perf_counter() - begin
             self.seconds += took
+            if self.samples is not None and self.simulation.round == sample:
+                self.samples.take()
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
             due = self.simulation.round == until or (self.spent and self._unseen())
             evaluated = self._evaluate(display) if due else None
