@@ -13,7 +13,6 @@ from sklearn.datasets import load_breast_cancer
 
 import hush
 from hush.report.canvas import write_png
-from hush.report.posterior_plots import density
 
 OUT = Path("runs/hospitals")
 
@@ -58,7 +57,7 @@ def main() -> None:
         feature = features[int(name[7:-1])] if name.startswith("weight") else "bias"
         mine, nuts = ((table["low"][name], table["high"][name]) for table in (intervals, truth))
         print(f"{feature:24} 90 % in [{mine[0]:+.2f}, {mine[1]:+.2f}]   NUTS [{nuts[0]:+.2f}, {nuts[1]:+.2f}]")
-    write_png(density(bayes.posterior, reference=reference, parameters=list(strongest)), OUT / "density.png")
+    write_png(bayes.density(list(strongest), reference), OUT / "density.png")
 
 
 if __name__ == "__main__":

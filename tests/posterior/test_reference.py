@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hush
+from hush.core.contract import Population, Problem
 from hush.posterior import energy, reference_posterior, wasserstein
 from hush.posterior.quiet import arviz
 from hush.tasks.problem import supervised
@@ -115,6 +116,31 @@ def test_settings_out_of_range_are_refused(options, words):
         reference_posterior(hush.tasks.linear_regression(clients=1, examples=2, dimension=1), **options)
 
 
-def test_only_problems_with_examples_have_a_reference():
-    with pytest.raises(ValueError, match="needs a problem with examples and a loss, found str"):
-        reference_posterior("problem")
+class Other(Problem):
+    """Neither examples nor potentials."""
+
+    population: Population
+
+    def init(self, key):
+        return jnp.zeros(2)
+
+    def client(self, index):
+        raise NotImplementedError
+
+    def evaluate(self, params, part=0, parts=1):
+        return {}
+
+
+def test_only_known_problems_have_a_reference():
+    with pytest.raises(ValueError, match="needs examples and a loss, or potentials, found Other"):
+        reference_posterior(Other(Population(np.ones(2, int))))
+
+
+def test_potentials_have_a_reference_too():
+    """A Gaussian target with a prior: N((A + λ)⁻¹Am, τ(A + λ)⁻¹), and W2 within three times perfect samples'."""
+    target = hush.tasks.gaussian_potentials([[1.0, 0.0], [0.0, 2.0]], [np.diag([4.0, 1.0]), np.diag([2.0, 5.0])])
+    found = reference_posterior(target, temperature=0.5, prior=1.0, draws=1000, warm_up=400)
+    covariance = np.diag([1 / 7, 1 / 7])
+    few = int(found.worst()["ess_bulk"])
+    mean = covariance @ np.array([4.0, 10.0])
+    assert found.wasserstein(mean, 0.5 * covariance) < 3 * wasserstein.floor(0.5 * covariance, few)

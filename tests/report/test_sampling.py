@@ -133,6 +133,9 @@ def test_a_point_estimate_is_scored_like_an_average(unequal):
 
 def test_the_report_shows_chains_and_calibration(unequal, tmp_path):
     result = run(unequal, 30, folder=tmp_path / "run")
+    first = result.posterior.names()[0]
+    assert len(result.trace([first]).axes) == 2
+    assert result.density([first], (np.zeros(18), np.eye(18))).axes
     page = (tmp_path / "run" / "report.html").read_text()
     for name in ('id="diagnostics"', 'id="trace"', 'id="density"', 'id="calibration"', 'id="reliability"'):
         assert name in page
@@ -150,6 +153,8 @@ def test_a_sweep_has_a_posterior_at_each_point(unequal, tmp_path):
     assert (tmp_path / "run" / "posterior-1.nc").exists()
     rows = json.loads((tmp_path / "run" / "diagnostics.json").read_text())["points"]
     assert [row["local.lr"] for row in rows] == [1e-3, 1e-4]
+    with pytest.raises(ValueError, match="2 points of a sweep"):
+        result.trace()
     assert result.reliability().axes  # four predictors: two points, each with its last model and its average
 
 

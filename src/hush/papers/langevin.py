@@ -18,7 +18,7 @@ from hush.report.canvas import PALETTE, Drawing, drawing, dress
 ACCURACY = 1e-3
 SPREADS = (0.0, 1.0, 10.0, 100.0, 1e3)  # α
 LOOKS = 120
-MIXED = 12_000  # steps of 1e-7 within which the slowest direction of the target forgets where it began
+MIXED = 10_000  # steps of 1e-7 within which the slowest direction of the target forgets where it began
 
 
 def figure_1a(lab: LangevinLab) -> Section:

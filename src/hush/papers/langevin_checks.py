@@ -76,7 +76,7 @@ def temperature(lab: LangevinLab) -> Section:
     for alike, unbiased in ((True, False), (True, True), (False, False)):
         for scheme in ("I", "II"):
             setting = Setting(scheme=scheme, per_round=10, unbiased=unbiased, alike=alike)
-            for rho, walk in lab.walks(setting, 24_000, 40, "correlation", rhos).items():
+            for rho, walk in lab.walks(setting, 14_000, 40, "correlation", rhos).items():
                 rows.append(_temperature_row(lab, replace(setting, correlation=rho), walk))
     table = pd.DataFrame(rows)
     z = ((table["simulated"] - table["exact"]).abs() / table["± error"]).to_numpy(float)
@@ -147,7 +147,7 @@ def u_shape(lab: LangevinLab) -> Section:
     rows = []
     for K in steps:
         here = replace(setting, steps=K)
-        walk = lab.walk(here, 20_000, 200 if K < 300 else 60)
+        walk = lab.walk(here, 6_000, 200)
         table = lab.distances(here, walk)
         best, rate = _best_rate(lab, here, accuracy, L)
         inside = table["round"][table["simulated"] <= accuracy]

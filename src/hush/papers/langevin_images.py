@@ -25,7 +25,7 @@ from hush.report.run import run
 
 TEMPERATURE, BATCH, CLIENTS, SAMPLE_EVERY = 0.05, 200, 10, 10
 STEPS = (1, 10, 20, 50, 100)
-RATES = (0.03, 0.1, 0.3, 1.0)  # n·η, as of a mean loss
+RATES = (0.03, 0.1, 0.3, 1.0, 3.0)  # n·η, as of a mean loss
 SCORES = {"accuracy": max, "brier": min, "ece": min}
 
 
@@ -41,7 +41,7 @@ class Plan:
     rates: tuple[float, ...] = RATES
 
 
-FULL = Plan(rounds=800, warm_up=500, tuning=100, every=20)
+FULL = Plan(rounds=700, warm_up=500, tuning=60, every=20)
 QUICK = Plan(rounds=60, warm_up=30, tuning=20, every=10, steps=(1, 20), rates=(1.0,))
 
 
@@ -73,8 +73,10 @@ def _run(lab: LangevinLab, data: str, K: int, rates: tuple[float, ...], rounds: 
 
 def chosen(lab: LangevinLab, data: str, K: int) -> float:
     """n·η with the best averaged log-likelihood after the tuning rounds."""
+    plan = plan_of(lab)
+    if len(plan.rates) == 1:
+        return plan.rates[0]
     if ("tuned", data, K) not in lab.kept:
-        plan = plan_of(lab)
         lab.say(f"{data}, K = {K}: step sizes")
         found = _run(lab, data, K, plan.rates, plan.tuning).records["predictive_nll"].to_numpy()
         lab.kept["tuned", data, K] = plan.rates[int(np.nanargmin(found))]

@@ -18,6 +18,7 @@ from hush.core.contract import Problem, Vector
 from hush.core.engine import unravelled
 from hush.core.keys import Key, at, root
 from hush.posterior.samples import FEWEST_CHAINS, FEWEST_DRAWS, Posterior
+from hush.tasks.potentials import Potentials
 from hush.tasks.problem import Supervised
 
 LARGEST_R_HAT = 1.01  # Vehtari et al. (2021), section 4
@@ -26,10 +27,15 @@ FULL_MATRIX = 100  # parameters up to which the sampler learns how all of them g
 
 def energy(problem: Problem, vector: Vector, prior: float | jax.Array = 0.0) -> jax.Array:
     """f(θ) = Σ_r ℓ(θ; x_r, y_r) + ½ λ ‖θ‖², over all examples of all clients: paper 004, section 3."""
-    task = _supervised(problem)
-    inputs, targets = task.train[:]
-    examples = task.population.sizes.sum()
-    loss = task.loss(unravelled(task, vector), inputs, targets, examples * task.importance)
+    params, examples = unravelled(problem, vector), problem.population.sizes.sum()
+    if isinstance(problem, Potentials):
+        loss = examples * problem.evaluate(params)["train_loss"]
+    elif isinstance(problem, Supervised):
+        loss = problem.loss(params, *problem.train[:], examples * problem.importance)
+    else:
+        raise ValueError(
+            f"a reference posterior needs examples and a loss, or potentials, found {type(problem).__name__}"
+        )
     return loss + 0.5 * prior * jnp.sum(vector**2)
 
 
@@ -47,7 +53,6 @@ def reference_posterior(
 
     Refused where the chains do not agree: a reference that has not converged is none.
     """
-    _supervised(problem)
     positive("temperature", temperature)
     at_least("prior", prior, 0)
     whole("chains", chains, FEWEST_CHAINS)
@@ -110,11 +115,3 @@ def _check(found: Posterior, diverging: int) -> None:
             "corners that the sampler does not reach",
             stacklevel=3,
         )
-
-
-def _supervised(problem: Problem) -> Supervised:
-    if not isinstance(problem, Supervised):
-        raise ValueError(
-            f"a reference posterior needs a problem with examples and a loss, found {type(problem).__name__}"
-        )
-    return problem

@@ -1,6 +1,6 @@
 """What a run returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from hush.report.holdings import holdings
 from hush.report.page import write_report
 from hush.report.plots import curve
 from hush.report.posterior_page import write_posterior
+from hush.report.posterior_plots import density, trace
 from hush.report.records import swept
 from hush.report.reliability import reliability_diagram
 
@@ -79,6 +80,14 @@ class Result:
         if self.samples is None:
             raise ValueError("this run took no samples; run it with sample_every, and more rounds than its warm-up")
         return self.samples
+
+    def trace(self, parameters: Sequence[str] | None = None) -> "Figure":
+        """Every chain over the rounds: of these parameters, or of those whose chains agree least."""
+        return trace(self.posterior, parameters=parameters)
+
+    def density(self, parameters: Sequence[str] | None = None, reference: Any = None) -> "Figure":
+        """How parameters are spread, with credible intervals, beside a reference: samples, or (mean, covariance)."""
+        return density(self.posterior, reference=reference, parameters=parameters)
 
     def predictions(self) -> dict[str, np.ndarray[Any, Any]]:
         """The probabilities of the test examples' classes [lanes, n, classes]: by the final models, and by samples."""
