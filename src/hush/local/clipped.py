@@ -3,11 +3,12 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import lax
 
 from hush.core.check import at_least, positive, whole
 from hush.core.contract import ClientData, Params
 from hush.core.keys import Key, at
+from hush.core.noise import gaussian
 from hush.local.sgd import Oracle
 
 
@@ -36,13 +37,7 @@ class ClippedPerExample(Oracle):
     def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
         gradient = self._clipped(params, rows, weights, data)
         sensitivity = 2 * self.bound * jnp.max(weights)
-        # A setting is an array inside the engine, so only the running program can tell that no noise need be drawn.
-        return lax.cond(
-            self.noise_multiplier > 0,
-            lambda gradient: _noisy(key, gradient, self.noise_multiplier * sensitivity),
-            lambda gradient: gradient,
-            gradient,
-        )
+        return _noisy(key, gradient, self.noise_multiplier * sensitivity)
 
     def _clipped(self, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
         if self.microbatch is None or self.microbatch >= len(rows):
@@ -59,7 +54,5 @@ class ClippedPerExample(Oracle):
 def _noisy(key: Key, gradient: Params, deviation: jax.Array) -> Params:
     """Every number with Gaussian noise of this standard deviation, every leaf's from an address of its own."""
     leaves, structure = jax.tree.flatten(gradient)
-    noisy = [
-        leaf + deviation * random.normal(at(key, "noise", j), leaf.shape, leaf.dtype) for j, leaf in enumerate(leaves)
-    ]
+    noisy = [leaf + gaussian(at(key, "noise", j), deviation, leaf) for j, leaf in enumerate(leaves)]
     return jax.tree.unflatten(structure, noisy)

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
 from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, positive
 from hush.core.contract import ClientData, Cohort, Params, Population, State
 from hush.core.keys import Key, at
+from hush.core.noise import gaussian
 from hush.local.directions import Direction, Step
 
 
@@ -59,14 +59,8 @@ class Langevin(Direction):
 
     def __call__(self, step: Step, gradient: Params, params: Params, context: Round) -> Params:
         flat, unravel = ravel_pytree(params)
-        common = _noise(at(context.common, step.number), jnp.asarray(self.correlation), flat)
-        own = _noise(step.key, jnp.sqrt(1 - self.correlation**2) * context.spread, flat)
+        common = gaussian(at(context.common, step.number), jnp.asarray(self.correlation), flat)
+        own = gaussian(step.key, jnp.sqrt(1 - self.correlation**2) * context.spread, flat)
         noise = unravel(jnp.sqrt(2 * self.temperature / step.lr) * (common + own))
         potential = jax.tree.map(lambda g, x: context.examples * g + self.prior * x, gradient, params)
         return jax.tree.map(jnp.subtract, potential, noise)
-
-
-def _noise(key: Key, scale: jax.Array, like: jax.Array) -> jax.Array:
-    """Gaussian noise of this scale. Where there is none, none is drawn: that can be a third of a step's time."""
-    draw = lambda: scale * random.normal(key, like.shape, like.dtype)  # noqa: E731
-    return lax.cond(scale > 0, draw, lambda: jnp.zeros_like(like))
