@@ -104,7 +104,7 @@ def test_a_page_is_written_as_markdown(tmp_path):
 
 
 def test_every_paper_has_experiments():
-    assert set(PAPERS) == {"fedpaq", "clipping", "alignment"}
+    assert set(PAPERS) == {"fedpaq", "clipping", "alignment", "langevin"}
     assert list(PAPERS["fedpaq"].experiments)[:4] == ["table", "equal-bits", "2", "3"]
     assert hush.fedpaq(steps=1).uplink[0].levels == 10
 
