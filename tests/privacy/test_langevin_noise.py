@@ -102,6 +102,7 @@ def test_control_variates_follow_from_private_steps():
     [
         (lambda: hush.fa_ld(batch=5), "MeanGradient does not clip each example's gradient"),
         (lambda: hush.fa_ld(batch=5, clip=1.0, correlation=1.0), "no noise is added"),
+        (lambda: hush.fa_ld(batch=5, clip=1.0, correlation=1 - 1e-9), "no noise is added"),  # one, as it is drawn
         (
             lambda: replace(CLIPPED, local=replace(CLIPPED.local, direction=(Langevin(1.0), Langevin(1.0)))),
             "more than one Langevin direction",

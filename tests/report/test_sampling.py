@@ -137,6 +137,7 @@ def test_the_report_shows_chains_and_calibration(unequal, tmp_path):
     assert len(result.trace([first]).axes) == 2
     assert result.density([first], (np.zeros(18), np.eye(18))).axes
     page = (tmp_path / "run" / "report.html").read_text()
+    assert ("The chains do not agree yet" in page) == (result.posterior.worst()["r_hat"] > 1.1)
     for name in ('id="diagnostics"', 'id="trace"', 'id="density"', 'id="calibration"', 'id="reliability"'):
         assert name in page
     import xarray

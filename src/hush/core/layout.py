@@ -36,13 +36,16 @@ def choose(
     laid_out = mesh.make(lanes, devices)
     on_each = -(-slots // laid_out.shape[mesh.CLIENTS])
     lanes_on_each = lanes // laid_out.shape[mesh.LANES]
+    usual = _usual_width(algorithm, problem, laid_out.shape[mesh.CLIENTS])
     if jax.default_backend() == "cpu":
         together = _together(algorithm, problem)
-        at_once = min(on_each, together)
-        lanes_at_once = max(1, min(lanes_on_each, together // at_once))
+        at_once = min(on_each, together, usual)
+        # Several lanes at once would all wait for the one that has most clients.
+        padded = any(phase.cohort.padded for phase in algorithm.phases)
+        lanes_at_once = 1 if padded else max(1, min(lanes_on_each, together // at_once))
     else:
         fits = _clients_that_fit(algorithm, problem)
-        at_once = max(1, min(on_each, fits, _usual_width(algorithm, problem, laid_out.shape[mesh.CLIENTS])))
+        at_once = max(1, min(on_each, fits, usual))
         lanes_at_once = max(1, min(lanes_on_each, fits // at_once))
     if clients_at_once is not None:
         whole("clients_at_once", clients_at_once)

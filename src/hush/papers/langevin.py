@@ -17,7 +17,7 @@ from hush.report.canvas import PALETTE, Drawing, drawing, dress
 
 ACCURACY = 1e-3
 SPREADS = (0.0, 1.0, 10.0, 100.0, 1e3)  # α
-LOOKS = 120
+LOOKS = 80
 MIXED = 10_000  # steps of 1e-7 within which the slowest direction of the target forgets where it began
 
 
@@ -38,7 +38,7 @@ def figure_1a(lab: LangevinLab) -> Section:
     rounds = found[columns].to_numpy(float)
     falls = bool((np.diff(rounds, axis=0) <= 0).all())
     text = (
-        f"Rounds until W2 ≤ {ACCURACY:g}, η = 1e-7, full participation, ρ = 0, looked at about 100 times in "
+        f"Rounds until W2 ≤ {ACCURACY:g}, η = 1e-7, full participation, ρ = 0, looked at 80 times in "
         f"{MIXED:,} steps; beside each the same by the exact law. Every client has the same Hessian here, so that the "
         "mean of their models makes exactly SGLD's steps, whatever K and α are: rounds are steps over K, down to one."
     )

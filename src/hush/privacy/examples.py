@@ -88,7 +88,9 @@ def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population:
     What all clients share hides nothing. As η shrinks z grows, so that the largest η of the run bounds every step.
     """
     examples = int(np.sum(np.asarray(population.sizes)))
-    own = 2 * float(turn.temperature) * (1 - float(turn.correlation) ** 2) / _largest_rate(local, rounds)
+    # In single precision, as it is drawn: a correlation next to one may leave no noise at all.
+    apart = float(np.float32(1) - np.float32(turn.correlation) ** 2)
+    own = 2 * float(turn.temperature) * apart / _largest_rate(local, rounds)
     moved = examples * 2 * float(local.oracle.bound) * float(local.batches.largest_weight(size))  # type: ignore[attr-defined]
     return np.sqrt(own) * float(turn.spread(size / examples, population)) / moved
 

@@ -16,6 +16,7 @@ from hush.report.records import load_json
 from hush.report.reliability import PREDICTORS, reliability_diagram
 
 SHOWN = 6  # parameters
+AGREED = 1.1  # the R-hat below which chains are taken to sample one law
 DIAGNOSED = 2_000  # parameters whose chains are compared: more would keep the end of a run waiting
 SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}
 
@@ -54,6 +55,10 @@ def posterior_section(folder: Path) -> list[str]:
     rows = [[_number(point.get(name, "")) for name in names] for point in points]
     body = ["<h2>Posterior samples<small>a chain is a repetition</small></h2>"]
     body.append(markup.table("diagnostics", [heads.get(name, name) for name in names], rows))
+    if any(point.get("r_hat", 0) > AGREED for point in points):
+        body.append(
+            markup.banner("fair", "The chains do not agree yet.", f"R-hat should be below {AGREED}: run longer.")
+        )
     captions = {
         "trace": "Each chain over the rounds, for the parameters whose chains agree least.",
         "density": "How the same parameters are spread, with their mean and 90 % credible interval.",
