@@ -78,7 +78,7 @@ def figure_1b(lab: LangevinLab) -> Section:
     threshold = 10 * lab.floor
     needed = {name: first_within(table, "simulated", threshold) for name, table in tables.items()}
     waited = list(needed.values())
-    ends = {name: float(table["simulated"].tail(20).median()) for name, table in tables.items()}
+    ends = {name: float(table["simulated"].tail(5).median()) for name, table in tables.items()}
     starts = {name: float(np.linalg.norm(lab.target(setting).mean)) for name, setting in settings.items()}
     rows = [
         {"": name, "start to mode": starts[name], f"rounds to {threshold:.2g}": needed[name], "last W2": ends[name]}
