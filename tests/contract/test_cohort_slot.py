@@ -152,5 +152,5 @@ def test_the_squared_weights_are_as_drawn(name):
 
 
 def test_a_cohort_that_does_not_know_its_squared_weights_says_so():
-    with pytest.raises(NotImplementedError, match="Poisson does not say how its weights vary"):
+    with pytest.raises(ValueError, match="Poisson does not say how its weights vary"):
         Poisson(0.5).squared_weights(POPULATION)

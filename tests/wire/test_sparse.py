@@ -110,7 +110,7 @@ def test_the_layout():
     assert pack_sparse([0, 0, -1, 0, 2]) == expected
 
 
-# The numbers of MATHS.md: a Gaussian vector of 7850, quantised by QSGD.
+# A Gaussian vector of 7850, quantised by QSGD.
 
 
 def quantised(levels, seed):

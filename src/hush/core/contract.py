@@ -135,7 +135,7 @@ class Cohort(eqx.Module):
 
     def squared_weights(self, population: Population) -> jax.Array:
         """Σ_i E[w_i²], w_i what client i weighs in a round, all its places together; 0 if it is not drawn."""
-        raise NotImplementedError(f"the cohort {type(self).__name__} does not say how its weights vary")
+        raise ValueError(f"the cohort {type(self).__name__} does not say how its weights vary; Everyone and schemes do")
 
     def usual(self, clients: int) -> int:
         """How many of the places are taken in a round of the usual size: the work is laid out for these."""

@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import at_least, whole
-from hush.core.contract import ClientData, Params, Population, Problem, Vector
-from hush.core.engine import unravelled
+from hush.core.contract import Params, Population, Problem
 from hush.core.keys import Key
-from hush.tasks.problem import Recipe
+from hush.tasks.problem import Numbered, Recipe
 
 # Paper 004, section 7.1.
 COVARIANCE = ((5.0, -2.0), (-2.0, 1.0))
@@ -42,22 +41,11 @@ class Potentials(Problem):
         return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / jnp.sum(self.population.sizes)}
 
 
-class Potential(ClientData):
+class Potential(Numbered):
     """What one client knows of its own potential."""
 
     problem: Potentials
     index: jax.Array
-
-    @property
-    def size(self) -> jax.Array:
-        return self.problem.population.sizes[self.index]
-
-    @property
-    def population(self) -> Population:
-        return self.problem.population
-
-    def unravel(self, vector: Vector) -> Params:
-        return unravelled(self.problem, vector)
 
     def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
         if rows.shape[0] != self.extent[1]:

@@ -121,22 +121,31 @@ class Supervised(Problem):
         return lax.fori_loop(0, -(-chunks // parts), add, zeros)
 
 
-class Holding(ClientData):
+class Numbered(ClientData):
+    """The client of a problem that has this number."""
+
+    problem: eqx.AbstractVar[Any]
+    index: eqx.AbstractVar[jax.Array]
+
+    @property
+    def size(self) -> jax.Array:
+        size: jax.Array = self.problem.population.sizes[self.index]
+        return size
+
+    @property
+    def population(self) -> Population:
+        population: Population = self.problem.population
+        return population
+
+    def unravel(self, vector: Vector) -> Params:
+        return unravelled(self.problem, vector)
+
+
+class Holding(Numbered):
     """What one client of a supervised problem holds."""
 
     problem: Supervised
     index: jax.Array
-
-    @property
-    def size(self) -> jax.Array:
-        return self.problem.population.sizes[self.index]
-
-    @property
-    def population(self) -> Population:
-        return self.problem.population
-
-    def unravel(self, vector: Vector) -> Params:
-        return unravelled(self.problem, vector)
 
     def examples(self, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The client's own examples, numbered from 0."""
