@@ -47,7 +47,8 @@ def subset(noise, size=120, of=600):
 def gaussian_delta(noise, epsilon):
     """δ of one unsampled release: Balle and Wang 2018."""
     mu = 1 / noise
-    return norm.cdf(mu / 2 - epsilon / mu) - exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    # in logarithms: e^ε overflows where the chance beside it vanishes
+    return norm.cdf(mu / 2 - epsilon / mu) - exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
 
 
 def library_rdp(release, count, delta, orders=None):
