@@ -128,6 +128,11 @@ def test_a_point_estimate_is_scored_like_an_average(unequal):
         assert table[name][1] == pytest.approx(value, rel=1e-4, abs=1e-6)
     assert table.accuracy[1] == pytest.approx(result.records.accuracy.iloc[-1])
     assert table.nll[1] == pytest.approx(result.records.test_loss.iloc[-1], rel=1e-4)
+    from hush.report.calibrated import reliability_table
+
+    lanes = table[["repetition"]]
+    bins = reliability_table(result.predictions(), np.asarray(unequal.test.y), lanes)
+    assert bins["count"].sum() == 9  # test examples, and not nine for each of two repetitions
     assert set(run(unequal).calibration().prediction) == {POINT, AVERAGE}
 
 

@@ -6,19 +6,16 @@ the averaged predictions on the test set at the end of short runs: the paper say
 
 from dataclasses import dataclass
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fa_ld
 from hush.core.contract import Problem
-from hush.core.engine import unravelled
 from hush.papers.langevin_lab import LangevinLab
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
-from hush.posterior import labels, probabilities, scores
+from hush.posterior import labels, scores
+from hush.report.calibrated import POINT, predictions
 from hush.report.plots import Line, chart
 from hush.report.result import Result
 from hush.report.run import run
@@ -84,18 +81,13 @@ def chosen(lab: LangevinLab, data: str, K: int) -> float:
     return rate
 
 
-@eqx.filter_jit
-def _each(problem: Problem, vectors: jax.Array) -> jax.Array:
-    return jax.lax.map(lambda vector: probabilities(problem, unravelled(problem, vector)), vectors)
-
-
 def curve(lab: LangevinLab, data: str, K: int, warm_up: int) -> pd.DataFrame:
     """Scores of the averaged predictions over rounds, at the chosen step size: one chain serves every warm-up."""
     plan, rate = plan_of(lab), chosen(lab, data, K)
     if ("chain", data, K) not in lab.kept:
         lab.say(f"{data}, K = {K}, n·η = {rate:g}")
         posterior = _run(lab, data, K, (rate,), plan.rounds).posterior
-        predicted = np.asarray(_each(posterior.problem, jnp.asarray(posterior.values[:, 0])))
+        predicted = predictions(posterior.problem, posterior.values[:, 0], None)[POINT]
         lab.kept["chain", data, K] = (posterior.rounds, predicted)
     rounds, predicted = lab.kept["chain", data, K]
     answers = np.asarray(labels(_problem(lab, data)))

@@ -55,6 +55,8 @@ def reliability_table(predicted: dict[str, Array], labels: Array, lanes: pd.Data
             if not whole:
                 continue
             table = calibration.reliability(np.concatenate(probabilities[whole]), np.tile(labels, len(whole)))
+            # Repetitions see the same test examples: together they count as one set of them, or intervals would lie.
+            table["count"] = table["count"] / len(whole)
             values = point if isinstance(point, tuple) else (point,)
             tables.append(table.assign(prediction=name, **dict(zip(settings, values, strict=True))))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
