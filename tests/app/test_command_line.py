@@ -222,7 +222,7 @@ class TestRun:
     def test_quiet_and_the_default_folder(self, tiny):
         assert fine("run", tiny, "--quiet") == ""
         (folder,) = Path("runs").iterdir()
-        assert re.fullmatch(r"fedavg-linear_regression-\d{8}-\d{6}", folder.name)
+        assert re.fullmatch(r"fedavg-linear_regression-\d{8}-\d{6}-[0-9a-f]{4}", folder.name)
 
     def test_the_same_numbers_as_python(self, tiny):
         fine("run", tiny, "--out", "first", "--quiet")
@@ -330,10 +330,10 @@ class TestLater:
 
     def test_what_is_no_run(self, tiny):
         for command in ("resume", "report"):
-            fails(2, "absent: is not the folder of a run: no such folder", command, "absent")
+            fails(2, "absent is not the folder of a run: there is no such folder", command, "absent")
         fails(2, "a comparison takes two or more runs, found 1", "compare", "absent")
         Path("empty").mkdir()
-        fails(2, "empty: is not the folder of a run: it lacks settings.toml", "compare", "empty", "empty")
+        fails(2, "empty is not the folder of a run: it holds neither", "compare", "empty", "empty")
 
     def test_a_problem_of_ones_own_cannot_be_resumed(self, tiny, quadratic):
         plan = build(read(tiny))
@@ -354,6 +354,8 @@ class TestSettingsFiles:
         tables = read(path)
         for change in ("run.rounds=2", "run.repetitions=1", "run.evaluate_every=2"):
             tables = override(tables, change)
+        if "sample_every" in tables["run"]:
+            tables["run"] |= {"sample_every": 1, "warm_up": 0}
         plan = build(tables)
         try:
             problem = plan.problem()
@@ -366,7 +368,7 @@ class TestSettingsFiles:
 def command(folder, *arguments):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     return subprocess.Popen(
-        [sys.executable, "-m", "hush.app.main", *map(str, arguments)],
+        [sys.executable, "-m", "hush.app.start", *map(str, arguments)],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

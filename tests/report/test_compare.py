@@ -132,12 +132,12 @@ def test_what_is_no_run_is_refused_by_what_it_lacks(tmp_path, pair):
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(
-        ValueError, match=r"empty is no run folder: missing settings.toml, records.csv or records.parquet"
+        ValueError, match=r"empty is not the folder of a run: it holds neither manifest.txt nor settings.toml"
     ):
         compare([*pair, empty])
     with pytest.raises(ValueError, match="there is no such folder"):
         table([tmp_path / "nowhere"])
-    with pytest.raises(ValueError, match=r"missing records\.csv"):
+    with pytest.raises(ValueError, match="has neither settings nor records"):
         load_records(empty)
     with pytest.raises(ValueError, match="list of one or more run folders"):
         compare([])

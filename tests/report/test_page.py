@@ -205,7 +205,7 @@ def test_a_page_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypa
 
 
 def test_a_folder_without_settings_is_no_run(tmp_path):
-    with pytest.raises(ValueError, match=r"is no run folder: missing settings.toml"):
+    with pytest.raises(ValueError, match=r"is not the folder of a run: it holds neither"):
         write_report(tmp_path)
     with pytest.raises(ValueError, match="there is no such folder"):
         write_report(tmp_path / "nowhere")

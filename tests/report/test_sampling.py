@@ -11,7 +11,8 @@ from hush.core.engine import unravelled
 from hush.core.simulation import Simulation
 from hush.posterior import scores
 from hush.report.calibrated import AVERAGE, POINT
-from hush.report.sampling import FILE, Plan
+from hush.report.sampling import Plan
+from hush.store.folder import SAMPLES as FILE
 
 ALGORITHM = hush.fa_ld(steps=2, lr=1e-3, temperature=0.5, correlation=0.5)
 
@@ -180,15 +181,17 @@ def test_what_is_refused(unequal, quadratic, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             run(unequal, **asked)
+    with pytest.raises(ValueError, match="warm_up goes with sample_every, found warm_up=5 without it"):
+        run(unequal, sample_every=None)
+    with pytest.raises(ValueError, match=r"the first comes in round 8 \(warm_up=5, sample_every=3\), but rounds=7"):
+        run(unequal, 7)
     with pytest.raises(ValueError, match="took no samples; run it with sample_every"):
-        _ = run(unequal, sample_every=None).posterior
-    with pytest.raises(ValueError, match="took no samples"):
-        _ = run(unequal, 5, warm_up=5).posterior
+        _ = run(unequal, sample_every=None, warm_up=0).posterior
     run(unequal, 10, folder=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"settings differ in \['run.sample_every'\]"):
+    with pytest.raises(ValueError, match=r"different are run.sample_every \(3 before, 2 now\)"):
         run(unequal, 20, sample_every=2, folder=tmp_path / "run", resume=True)
     (tmp_path / "run" / FILE).write_bytes(b"")
-    with pytest.raises(ValueError, match="has 0 bytes, but 1 samples take"):
+    with pytest.raises(ValueError, match="has 0 bytes, the checkpoint counts on 144"):
         run(unequal, 20, folder=tmp_path / "run", resume=True)
     regression = run(quadratic)
     assert not any(name.startswith("predictive") for name in regression.records)

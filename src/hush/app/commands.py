@@ -1,5 +1,6 @@
 """The commands that compute: run, resume, report, compare."""
 
+import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,12 +12,8 @@ from hush.report.page import write_report
 from hush.report.result import Result
 from hush.report.run import run as run_algorithm
 from hush.settings import Plan, SettingsError, build, default_tables, describe, override, read
-
-# What a run folder holds: all that --force may take away. Whatever else lies there is the user's.
-WRITTEN = (
-    "settings.toml", "versions.json", "status.json", "holdings.npz", "records.csv", "records.parquet",
-    "clients.parquet", "updates.parquet", "checkpoint.npz", "model.npz", "report.html", "*.png",
-)  # fmt: skip
+from hush.store.files import LOCK
+from hush.store.reading import began, require_run
 
 
 def run(
@@ -40,14 +37,14 @@ def run(
     plan = build(tables)
     problem = plan.problem()
     folder = _default_folder(plan) if out is None else out
-    _make_room(folder, force)
+    _check_room(folder, force)
     described = describe(plan.algorithm, problem, plan.run, plan.sweep)
-    _go(plan, problem, quiet, folder=folder, settings=described)
+    _go(plan, problem, quiet, folder=folder, replace=force, settings=described)
 
 
 def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
-    tables = read(_run_folder(folder) / "settings.toml")
+    tables = read(require_run(folder) / "settings.toml")
     for name, value in (("rounds", rounds), ("bit_budget", bits)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")
@@ -57,7 +54,7 @@ def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) ->
 
 def report(folder: Path) -> None:
     """Write a report anew."""
-    print(write_report(_run_folder(folder)))
+    print(write_report(folder))
 
 
 def compare(folders: Sequence[Path], out: Path) -> None:
@@ -66,9 +63,8 @@ def compare(folders: Sequence[Path], out: Path) -> None:
 
     if len(folders) < 2:
         raise SettingsError("", f"a comparison takes two or more runs, found {len(folders)}")
-    checked = [_run_folder(folder) for folder in folders]
-    print_comparison(table(checked))
-    print(write_comparison(checked, out))
+    print_comparison(table(folders))
+    print(write_comparison(folders, out))
 
 
 def _go(plan: Plan, problem: Any, quiet: bool, **places: Any) -> None:
@@ -91,29 +87,16 @@ def _tell(result: Result) -> None:
 
 
 def _default_folder(plan: Plan) -> Path:
+    """A name that no other run has: two may begin in the same second."""
     task = plan.task["name"] if plan.task is not None else "own"
-    return Path("runs") / f"{plan.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}"
+    return Path("runs") / f"{plan.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _is_run(folder: Path) -> bool:
-    return (folder / "settings.toml").is_file() and (folder / "status.json").is_file()
-
-
-def _run_folder(folder: Path) -> Path:
-    if not _is_run(folder):
-        found = "no such folder" if not folder.exists() else "it lacks settings.toml or status.json"
-        raise SettingsError(str(folder), f"is not the folder of a run: {found}")
-    return folder
-
-
-def _make_room(folder: Path, force: bool) -> None:
-    """Refuse a folder that holds something, or take an earlier run out of it if that was asked for."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+def _check_room(folder: Path, force: bool) -> None:
+    """Refuse a folder that holds something else than a run that is to be replaced, before any work is done."""
+    if not folder.exists() or (folder.is_dir() and not any(path.name != LOCK for path in folder.iterdir())):
         return
     if not force:
         raise SettingsError(str(folder), "is not empty; choose another --out, or replace a run with --force")
-    if not folder.is_dir() or not _is_run(folder):
+    if not folder.is_dir() or not began(folder):
         raise SettingsError(str(folder), "is not the folder of a run, and --force replaces nothing else")
-    for pattern in WRITTEN:
-        for path in folder.glob(pattern):
-            path.unlink()

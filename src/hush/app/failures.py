@@ -1,6 +1,7 @@
 """How commands end: a code for each kind of failure, and one line that says what happened."""
 
 import functools
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from typing import ParamSpec
 
 import typer
 
+from hush.stopping import listening
+
 P = ParamSpec("P")
 
-BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, INTERRUPTED = 2, 3, 4, 5, 130
+BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, NOT_READ, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
 CODES = {
     0: "fine",
@@ -18,11 +21,16 @@ CODES = {
     DIVERGED: "training diverged: every repetition met a number that is not finite",
     NO_DATA: "data unavailable: neither on this machine nor to be downloaded now",
     NOT_WRITTEN: "could not write",
-    INTERRUPTED: "interrupted; hush resume goes on",
+    NOT_READ: "a file of a run is missing or damaged",
+    INTERRUPTED: "interrupted; hush resume goes on (143 if by SIGTERM, 129 if by SIGHUP)",
 }
 
 # Errors of modules that are imported only when they are needed.
-LATER = {("hush.report.endings", "Diverged"): DIVERGED, ("hush.tasks.download", "DataUnavailable"): NO_DATA}
+LATER = {
+    ("hush.report.endings", "Diverged"): DIVERGED,
+    ("hush.tasks.download", "DataUnavailable"): NO_DATA,
+    ("hush.store.reading", "Unreadable"): NOT_READ,
+}
 
 EPILOGUE = "\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in CODES.items())])
 
@@ -46,17 +54,16 @@ def complain(message: str) -> None:
 def code_of(error: BaseException) -> int | None:
     """The exit code for an error that is the user's to mend; None for one that is ours."""
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED
-    if isinstance(error, OSError):
-        return NOT_WRITTEN
-    if isinstance(error, ValueError):
-        return BAD_SETTINGS
+        with listening() as stopping:
+            return 128 + (getattr(error, "signal", 0) or stopping.signal or signal.SIGINT)
     # What a module that was never imported defines cannot have been raised: no need to wait for the import.
     for (module, name), code in LATER.items():
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
             return code
-    return None
+    if isinstance(error, OSError):  # whoever reads says so in an error of its own
+        return NOT_WRITTEN
+    return BAD_SETTINGS if isinstance(error, ValueError) else None
 
 
 def _message(error: BaseException) -> str:

@@ -264,11 +264,7 @@ def paper(
 
 
 def main() -> None:
-    """The entry point."""
+    """The command, with warnings in one line."""
     # A warning is for the user to read: where in the program it arose is not.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     app(prog_name="hush")
-
-
-if __name__ == "__main__":
-    main()

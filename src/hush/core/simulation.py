@@ -25,6 +25,14 @@ def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any] | None, shap
     return np.bincount(who, values, shape[0] * shape[1]).reshape(shape)
 
 
+def _added(totals: np.ndarray[Any, Any], each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Totals [lanes] and the numbers of every round [lanes, rounds], added one after the other in double precision.
+
+    Always in this order, so that no total depends on how many rounds one call of the program ran.
+    """
+    return np.cumsum(np.column_stack([totals, each.astype(float)]), axis=1)[:, -1]
+
+
 class Ledger:
     """What was said, exactly, in whole bits, by and to each client; and means of what is worth looking at."""
 
@@ -53,12 +61,12 @@ class Ledger:
             self.client_downlink_bits += told * taken
             self.client_uplink_bits += _summed(who, np.asarray(log.bits)[:, :rounds][active], shape).astype(np.int64)
             if (energy := np.asarray(log.energy)[:, :rounds][active]).any():
-                self.client_energy += _summed(who, energy, shape)
-            info = {name: np.asarray(value)[:, :rounds].sum(1) for name, value in log.info.items()}
-            self.iterations += info.pop("steps")
-            info["participants"] = active.sum((1, 2)).astype(float)
+                np.add.at(self.client_energy.reshape(-1), who, energy)
+            info = {name: np.asarray(value)[:, :rounds] for name, value in log.info.items()}
+            self.iterations = _added(self.iterations, info.pop("steps"))
+            info["participants"] = active.sum(2)
             for name, value in info.items():
-                self._sums[name] = self._sums.get(name, 0) + value
+                self._sums[name] = _added(self._sums.get(name, np.zeros(shape[0])), value)
         self._rounds += rounds
 
     @property
@@ -111,7 +119,12 @@ def _each_client(log: Log, first: int, rounds: int) -> Seen:
 
 
 def _joined(parts: Sequence[Seen]) -> Seen:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    """One after the other, lane by lane and round by round, however many rounds each part is of."""
+    if not parts:
+        return {}
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.lexsort((columns["round"], columns["lane"]))
+    return {name: values[order] for name, values in columns.items()}
 
 
 class Simulation:

@@ -23,8 +23,9 @@ from hush.core.algorithm import Algorithm
 from hush.core.contract import Problem
 from hush.privacy import Poisson, noise_multiplier_for
 from hush.report.endings import Diverged
-from hush.report.records import final, load_json, load_records
+from hush.report.records import final
 from hush.report.run import run
+from hush.store.reading import began, load_records, load_status, load_table
 
 Say = Callable[[str], None]
 
@@ -174,12 +175,11 @@ class ClippingLab:
                     delta=DELTA,
                     watch=case.epsilon is None,
                     folder=folder,
-                    resume=(folder / "checkpoint.npz").is_file(),
+                    resume=began(folder),
                     progress=False,
                 )
-        seen = folder / "updates.parquet"
-        updates = pd.read_parquet(seen) if seen.is_file() else pd.DataFrame()
-        return Kept(load_records(folder), updates, load_json(folder / "status.json"))
+        updates = load_table(folder, "updates.parquet")
+        return Kept(load_records(folder), pd.DataFrame() if updates is None else updates, load_status(folder))
 
     def clipped(self, case: Case) -> Case:
         """The case with the paper's bound: half the mean length of an update of a run without clipping.
@@ -199,7 +199,7 @@ class ClippingLab:
 
     @staticmethod
     def _finished(folder: Path) -> bool:
-        return load_json(folder / "status.json").get("status") in ("finished", "diverged")
+        return load_status(folder).get("status") in ("finished", "diverged")
 
 
 VARIED = ("clients", "steps", "batch", "rounds", "clip", "epsilon")

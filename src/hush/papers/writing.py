@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hush.report.canvas import write_png
-from hush.report.folder import atomically
+from hush.store import atomically
 
 HOLDS, FAILS = "holds", "does not hold"
 

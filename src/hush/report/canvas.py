@@ -17,8 +17,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from hush.report.folder import atomically
 from hush.report.words import Unit
+from hush.store import atomically
 
 # Okabe and Ito's colours, told apart by people of all kinds of colour vision, less the two that are faint on white.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")

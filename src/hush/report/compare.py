@@ -17,15 +17,13 @@ from hush.report.records import (
     Point,
     final,
     flat,
-    load_json,
-    load_records,
-    load_settings,
     measures,
     points,
-    require,
     series,
     summary,
 )
+from hush.store import load_records, load_settings, load_table
+from hush.store.reading import load_status, require_run
 
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 
@@ -85,9 +83,7 @@ def _figure(runs: list[Run], measure: str, against: str, files: Path) -> str:
 def _load(folders: Sequence[str | Path]) -> list[Run]:
     if isinstance(folders, str | Path) or len(folders) == 0:
         raise ValueError(f"a comparison takes a list of one or more run folders, found {folders!r}")
-    paths = [Path(folder) for folder in folders]
-    for path in paths:
-        require(path, "settings.toml", "records.csv|records.parquet")
+    paths = [require_run(folder) for folder in folders]
     settings = [load_settings(path) for path in paths]
     records = [load_records(path) for path in paths]
     for path, each in zip(paths, records, strict=True):
@@ -189,12 +185,12 @@ def _spent(runs: list[Run], files: Path) -> list[str]:
     """What each client of each run has spent, of privacy where there is a guarantee, of rounds and bits."""
     drawn = []
     for number, run in enumerate(runs):
-        if not (run.folder / "clients.parquet").is_file():
+        clients = load_table(run.folder, "clients.parquet")
+        if clients is None:
             continue
-        clients = pd.read_parquet(run.folder / "clients.parquet")
         picture = settled(spent_by_each(clients[clients["repetition"] == clients["repetition"].min()]))
         write_png(picture, files / f"clients-{number}.png")
-        privacy = load_json(run.folder / "status.json").get("privacy", {})
+        privacy = load_status(run.folder).get("privacy", {})
         said = f"{run.label}: {in_one_line(privacy)}"
         drawn.append(markup.figure(f"clients-{number}", picture, said, said, "wide"))
     note = "first repetition"

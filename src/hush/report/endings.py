@@ -12,11 +12,11 @@ class Diverged(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C. `result` holds all up to there, and a run folder can be resumed."""
+    """Ctrl-C, or another `signal` to stop. `result` holds all up to there, and a run folder can be resumed."""
 
-    def __init__(self, message: str, result: Result) -> None:
+    def __init__(self, message: str, result: Result, signal: int) -> None:
         super().__init__(message)
-        self.result = result
+        self.result, self.signal = result, signal
 
 
 class WriteFailed(OSError):

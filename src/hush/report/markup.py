@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from hush.report.canvas import svg
-from hush.report.folder import atomically
+from hush.store import atomically
 
 STYLE = """
 :root { color-scheme: light dark; --page: #f5f6f8; --card: #fffffe; --ink: #1b2431; --soft: #5a6675; --line: #e2e6eb;

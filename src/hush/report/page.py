@@ -1,10 +1,10 @@
 """The report of one run: a page that opens anywhere, and the figures as files."""
 
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from hush.report import markup, words
@@ -18,16 +18,16 @@ from hush.report.records import (
     Point,
     flat,
     information,
-    load_json,
-    load_records,
     lost,
     measures,
     points,
     repetitions,
-    require,
     summary,
     swept,
 )
+from hush.store import Unreadable, load_json, load_records, load_table
+from hush.store.manifest import matches
+from hush.store.reading import damaged, load_archive, load_settings, load_status, require_run, was_killed
 
 AGAINST = ("uplink_bits", "channel_uses", "round", "epsilon", "energy", "seconds", "channel_seconds")
 FILES_AGAINST = ("round", "uplink_bits", "epsilon")
@@ -38,20 +38,26 @@ BANNERS = {
     "diverged": ("bad", "Diverged."),
     "failed": ("bad", "Failed."),
     "running": ("note", "Still running when this page was written."),
+    "killed": (
+        "fair",
+        "Ended without a word, as if killed; hush resume goes on from its checkpoint.",
+    ),
 }
 
 
 def write_report(folder: Path) -> Path:
     """Write `report.html` and the figures of a run folder, however its run ended."""
-    folder = Path(folder)
-    require(folder, "settings.toml")
-    has_records = any((folder / name).is_file() for name in ("records.csv", "records.parquet"))
-    records = load_records(folder) if has_records else pd.DataFrame()
+    folder = require_run(folder)
+    load_settings(folder)  # refused here, by name, if it is no TOML
+    records = load_records(folder)
     counts = _counts(folder)
-    status = load_json(folder / "status.json")
-    settings = (folder / "settings.toml").read_text()
+    status = load_status(folder)
+    if was_killed(folder, status):
+        status["status"] = "killed"
+    settings = (folder / "settings.toml").read_text(encoding="utf-8")
     body = [
         _banner(status, len(records)),
+        *_damage(folder),
         *_numbers(records, status, counts, settings, _said(folder)),
         *privacy_section(folder, status),
         *_curves(records, folder),
@@ -60,18 +66,41 @@ def write_report(folder: Path) -> Path:
         *updates_section(folder),
         *_holdings(counts, folder),
         *_settings(settings),
-        *_versions(load_json(folder / "versions.json"), status),
+        *_versions(_versions_of(folder), status),
     ]
     title = folder.resolve().name
     return markup.write(folder / "report.html", markup.document(title, "hush, report of a run", body))
 
 
+def _damage(folder: Path) -> list[str]:
+    """What is not as the run wrote it: whoever reads the numbers must know."""
+    found = [name for name in damaged(folder) if name != "report.html" and not name.endswith(".png")]
+    said = []
+    if found:
+        said.append(markup.banner("bad", "Damaged or missing files.", f"Not as they were written: {', '.join(found)}."))
+    if matches(folder, "settings.toml") is False:
+        text = "settings.toml is not as the run wrote it: the numbers below may not be of these settings."
+        said.append(markup.banner("fair", "Edited settings.", text))
+    return said
+
+
 def _counts(folder: Path) -> Counts | None:
     if not (folder / "holdings.npz").is_file():
         return None
-    with np.load(folder / "holdings.npz") as archive:
-        counts: Counts = archive["counts"]
-        return counts
+    try:
+        counts: Counts = load_archive(folder, "holdings.npz")["counts"]
+    except (Unreadable, KeyError) as error:
+        warnings.warn(f"who holds what is left out: {error}", RuntimeWarning, stacklevel=3)
+        return None
+    return counts
+
+
+def _versions_of(folder: Path) -> dict[str, Any]:
+    try:
+        return load_json(folder / "versions.json")
+    except Unreadable as error:
+        warnings.warn(f"what computed it is left out: {error}", RuntimeWarning, stacklevel=3)
+        return {}
 
 
 def _banner(status: dict[str, Any], rows: int) -> str:
@@ -85,10 +114,10 @@ def _banner(status: dict[str, Any], rows: int) -> str:
 
 def _said(folder: Path) -> list[tuple[str, str]]:
     """What one client has sent, for the median client and for the one that sent most."""
-    path = folder / "clients.parquet"
-    if not path.is_file():
+    table = load_table(folder, "clients.parquet", ["uplink_bits"])
+    if table is None:
         return []
-    sent = pd.read_parquet(path, columns=["uplink_bits"])["uplink_bits"]
+    sent = table["uplink_bits"]
     return [("sent by one client", f"median {words.bits(sent.median())}, most {words.bits(sent.max())}")]
 
 

@@ -1,21 +1,24 @@
 """What a run folder and its report say of posterior samples, and of how far predictions can be believed."""
 
+import errno
 import json
+import os
+import shutil
+import warnings
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from hush.posterior import Posterior
 from hush.report import markup
 from hush.report.calibrated import named
 from hush.report.canvas import write_png
-from hush.report.folder import RunFolder, atomically
 from hush.report.posterior_plots import density, trace
-from hush.report.records import load_json
 from hush.report.reliability import PREDICTORS, reliability_diagram
+from hush.store import RunFolder, Unreadable, atomically, load_json, load_table
+from hush.store.files import atomically_by_name
 
 SHOWN = 6  # parameters
+ROOM = 1 << 20  # bytes that a posterior file takes beside its samples
 AGREED = 1.1  # the R-hat below which chains are taken to sample one law
 DIAGNOSED = 2_000  # parameters whose chains are compared: more would keep the end of a run waiting
 SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}
@@ -27,12 +30,19 @@ def write_posterior(folder: RunFolder, posterior: Posterior) -> None:
     rows = []
     for number, point in enumerate(points):
         part = posterior.where(point) if point else posterior
-        part.to_netcdf(folder.path / (f"posterior-{number}.nc" if len(points) > 1 else "posterior.nc"))
+        _netcdf(folder.path / (f"posterior-{number}.nc" if len(points) > 1 else "posterior.nc"), part)
         rows.append(point | {"chains": part.values.shape[1], "draws": part.values.shape[0]} | _agreement(part))
     atomically(folder.path / "diagnostics.json", lambda file: file.write(json.dumps({"points": rows}).encode()))
     if len(points) == 1 and "r_hat" in rows[0]:
         write_png(trace(posterior, SHOWN), folder.path / "trace.png")
         write_png(density(posterior, SHOWN), folder.path / "density.png")
+
+
+def _netcdf(path: Path, posterior: Posterior) -> None:
+    """Room is looked for first: cut short by a full disk, the library that writes it prints tracebacks of its own."""
+    if shutil.disk_usage(path.parent).free < 1.1 * posterior.values.nbytes + ROOM:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    atomically_by_name(path, posterior.to_netcdf)
 
 
 def _agreement(posterior: Posterior) -> dict[str, Any]:
@@ -47,7 +57,11 @@ def _agreement(posterior: Posterior) -> dict[str, Any]:
 
 def posterior_section(folder: Path) -> list[str]:
     """The chains of a run that took samples."""
-    points = load_json(folder / "diagnostics.json").get("points", [])
+    try:
+        points = load_json(folder / "diagnostics.json").get("points", [])
+    except Unreadable as error:
+        warnings.warn(f"the chains are left out: {error}", RuntimeWarning, stacklevel=3)
+        return []
     if not points:
         return []
     names = list(dict.fromkeys(name for point in points for name in point))
@@ -76,9 +90,9 @@ def _number(value: Any) -> str:
 
 def calibration_section(folder: Path) -> list[str]:
     """How sure and how often right, for any classifier."""
-    if not (folder / "calibration.parquet").is_file():
+    scores, bins = (load_table(folder, f"{name}.parquet") for name in ("calibration", "reliability"))
+    if scores is None or bins is None:
         return []
-    scores, bins = (pd.read_parquet(folder / f"{name}.parquet") for name in ("calibration", "reliability"))
     settings = [str(name) for name in scores.columns if "." in str(name)]
     means = scores.groupby(["prediction", *settings], sort=False)[list(SCORES)].mean().reset_index()
     rows = [[_number(value) for value in row] for row in means.itertuples(index=False, name=None)]

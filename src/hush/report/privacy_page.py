@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from hush.report import markup, words
 from hush.report.canvas import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
-from hush.report.records import load_settings
+from hush.store import load_settings, load_table
 from hush.theory.clipping import clip_factor, clipping_bias
 
 # Rounds shown of a watched run, in shares of the way: the first clients have no global update to be compared with.
@@ -29,9 +29,8 @@ def privacy_section(folder: Path, status: dict[str, Any]) -> list[str]:
     body = ["<h2>Privacy<small>a figure means nothing without what stands below it</small></h2>"]
     rows = [*figures(found), *found["guarantee"].items(), ("the noise", found["noise"])]
     body.append(markup.table("privacy", ("", ""), [(name, str(value)) for name, value in rows], 2))
-    clients = folder / "clients.parquet"
-    if clients.is_file():
-        table = pd.read_parquet(clients)
+    table = load_table(folder, "clients.parquet")
+    if table is not None:
         first = table[table["repetition"] == table["repetition"].min()]
         drawn = spent_by_each(first)
         write_png(drawn, folder / "clients.png")
@@ -85,10 +84,9 @@ def spent_by_each(clients: pd.DataFrame) -> Drawing:
 
 def updates_section(folder: Path) -> list[str]:
     """The scatter plots of paper 002 (Figures 1, 2, 5 to 11), where the run was watched."""
-    path = folder / "updates.parquet"
-    if not path.is_file():
+    updates = load_table(folder, "updates.parquet")
+    if updates is None:
         return []
-    updates = pd.read_parquet(path)
     drawn = scatter(updates)
     write_png(drawn, folder / "updates.png")
     said = (

@@ -1,11 +1,7 @@
-"""Records: a row for each lane and evaluation. Reading them, and the questions every plot and table asks of them."""
+"""Records: a row for each lane and evaluation; the questions every plot and table asks of them."""
 
-import json
 import math
-import tomllib
 from collections.abc import Sequence
-from io import StringIO
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,46 +104,6 @@ def summary(frame: pd.DataFrame, column: str) -> tuple[float, float | None]:
     if len(values) == 0:
         return math.nan, None
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
-
-
-def require(folder: Path, *names: str) -> None:
-    """Refuse a folder that lacks one of these files; `a|b` is satisfied by either."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is no run folder: there is no such folder")
-    missing = [name for name in names if not any((folder / each).is_file() for each in name.split("|"))]
-    if missing:
-        listed = ", ".join(name.replace("|", " or ") for name in missing)
-        raise ValueError(f"{folder} is no run folder: missing {listed}")
-
-
-def load_records(folder: str | Path) -> pd.DataFrame:
-    """The records of a run folder, as far as they were written."""
-    folder = Path(folder)
-    require(folder, "records.csv|records.parquet")
-    if not (folder / "records.csv").is_file():
-        return pd.read_parquet(folder / "records.parquet")
-    content = (folder / "records.csv").read_text()
-    # A run that was killed may leave half a line, and half a number is a wrong number.
-    whole = content[: content.rfind("\n") + 1]
-    if not whole.strip():
-        return pd.DataFrame()
-    records = pd.read_csv(StringIO(whole))
-    # A run that went on from a checkpoint may have written some rounds twice.
-    return records.drop_duplicates(["repetition", *swept(records), "round"], keep="last", ignore_index=True)
-
-
-def load_settings(folder: Path) -> dict[str, Any]:
-    """The settings of a run folder; nothing where there are none."""
-    path = folder / "settings.toml"
-    return tomllib.loads(path.read_text()) if path.is_file() else {}
-
-
-def load_json(path: Path) -> dict[str, Any]:
-    """A JSON file of a run folder; nothing where there is none."""
-    found = json.loads(path.read_text()) if path.is_file() else {}
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} should hold names and values, found {type(found).__name__}")
-    return found
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What a run returns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from hush.core.contract import Problem
 from hush.core.engine import unravelled
 from hush.posterior import Posterior, is_classifier, labels
 from hush.report.calibrated import named, predictions, reliability_table, score_table
-from hush.report.folder import RunFolder
 from hush.report.holdings import holdings
 from hush.report.page import write_report
 from hush.report.plots import curve
@@ -20,6 +20,8 @@ from hush.report.posterior_page import write_posterior
 from hush.report.posterior_plots import density, trace
 from hush.report.records import swept
 from hush.report.reliability import reliability_diagram
+from hush.store import RunFolder
+from hush.store.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +37,7 @@ class Result:
     status: dict[str, Any]  # how it ended: status, message, round, rounds, compile_seconds, layout, dimension
     settings: dict[str, Any]
     state: dict[str, np.ndarray[Any, Any]] = field(repr=False)  # what a checkpoint holds
+    fingerprint: Callable[[], Fingerprint] = field(repr=False)  # of what the run depends on
     epsilons: np.ndarray[Any, Any] | None = None  # [lanes, N], what each client has spent of privacy
     history: np.ndarray[Any, Any] | None = None  # [evaluations, lanes, d], if `keep_models` asked for it
     samples: Posterior | None = field(default=None, repr=False)
@@ -114,28 +117,31 @@ class Result:
         """A curve of one measure, with a band over repetitions."""
         return curve(self.records, measure, against)
 
-    def save(self, folder: str | Path) -> "Result":
-        """Write a run folder, as `run(folder=…)` does while it goes."""
-        made = RunFolder(folder)
-        made.begin(self.settings, holdings(self.problem))
-        write_all(made, self)
-        return replace(self, folder=made.path)
+    def save(self, folder: str | Path, replace: bool = False) -> "Result":
+        """Write a run folder, as `run(folder=…)` does while it goes; with `replace`, over a run that is there."""
+        with RunFolder(folder) as made:
+            made.begin(self.settings, holdings(self.problem), replace)
+            write_all(made, self)
+        return dataclasses.replace(self, folder=made.path)
 
 
-def write_all(folder: RunFolder, result: Result) -> None:
-    """All that is known at the end."""
-    folder.checkpoint(result.state)
+def write_all(folder: RunFolder, result: Result, pages: bool = True) -> None:
+    """All that is known at the end; without the pages, which `hush report` can write later, if time is short."""
+    has_records = len(result.records) > 0
+    folder.checkpoint(result.state, result.fingerprint(), result.records if has_records else None)
     folder.models(result.vector)
-    if len(result.records):
+    if has_records:
         folder.table(result.records)
         folder.parquet("clients", result.clients)
         if any(name.startswith("seen/") for name in result.state):
             folder.parquet("updates", result.updates)
-    if len(result.records) and is_classifier(result.problem):
+    folder.status(**result.status)
+    if not pages:
+        return
+    if has_records and is_classifier(result.problem):
         predicted, answers, lanes = result.predictions(), np.asarray(labels(result.problem)), result._lanes()
         folder.parquet("calibration", score_table(predicted, answers, lanes))
         folder.parquet("reliability", reliability_table(predicted, answers, lanes))
     if result.samples is not None:
         write_posterior(folder, result.samples)
-    folder.status(**result.status)
     write_report(folder.path)

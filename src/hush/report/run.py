@@ -1,18 +1,18 @@
 """`run`: an algorithm on a problem for so many rounds, with records, checkpoints and progress as it goes."""
 
-import signal
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import contextlib
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import known, positive, whole
 from hush.core.contract import Problem
 from hush.core.lanes import lay_out
 from hush.core.simulation import Simulation
-from hush.report.folder import RunFolder
 from hush.report.holdings import holdings
 from hush.report.progress import Display
 from hush.report.result import Result
@@ -20,6 +20,10 @@ from hush.report.sampling import Plan, Samples
 from hush.report.spending import Spending
 from hush.report.work import Limits, Work
 from hush.settings import describe
+from hush.stopping import listening
+from hush.store import RunFolder
+from hush.store.fingerprint import fingerprint
+from hush.store.reading import began
 
 DELTA = 1e-5
 WHEN_SPENT = ("stop", "retire")
@@ -48,6 +52,7 @@ def run(
     most_samples: int = 1000,
     folder: str | Path | None = None,
     resume: bool = False,
+    replace: bool = False,
     clients_at_once: int | None = None,
     devices: int | None = None,
     progress: bool = True,
@@ -69,80 +74,117 @@ def run(
     sample_every, warm_up       take the models every so many rounds after a warm-up as samples of a posterior: see
                                 `result.posterior`; test predictions are averaged over them as they come
     most_samples                how many are kept for each lane, evenly thinned; with a folder all are, on disk
-    folder, resume              write a run folder as the run goes; go on from the checkpoint that is in it
+    folder, resume, replace     write a run folder as the run goes; go on from the checkpoint that is in it, with the
+                                same algorithm, problem and seed; or replace the run that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
     progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
     """
     _check(rounds, bit_budget, capacity, epsilon, delta, when_spent)
+    _check_flags(watch=watch, keep_models=keep_models, resume=resume, replace=replace, progress=progress)
     whole("evaluate_every", evaluate_every)
-    if resume and folder is None:
-        raise ValueError("resume needs the folder to resume from")
-    sampling = None if sample_every is None else Plan(sample_every, warm_up, most_samples)
-    spending = Spending(algorithm, problem, lay_out(repetitions, sweep), rounds, delta, unit, trust)
-    limits, allowance = _limits(rounds, bit_budget, epsilon, when_spent, spending)
-    simulation = Simulation(
-        algorithm,
-        problem,
-        seed=seed,
-        repetitions=repetitions,
-        sweep=sweep,
-        clients_at_once=clients_at_once,
-        devices=devices,
-        watch=watch,
-        allowance=allowance,
-    )
-    asked = {
-        "rounds": rounds,
-        "seed": seed,
-        "repetitions": repetitions if isinstance(repetitions, int) else list(repetitions),
-        "evaluate_every": evaluate_every,
-        "bit_budget": bit_budget,
-        "capacity": capacity,
-        "delta": delta,
-        "unit": unit,
-        "trust": trust,
-        "epsilon": epsilon,
-        "when_spent": when_spent,
-        "watch": watch,
-        "keep_models": keep_models,
-        "sample_every": sample_every,
-        "warm_up": warm_up,
-        "most_samples": most_samples,
-    }
-    described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
-    files = None if folder is None else RunFolder(folder)
-    samples = None if sampling is None else Samples(sampling, simulation, None if files is None else files.path)
-    work = Work(simulation, limits, spending, evaluate_every, capacity, keep_models, described, files, samples)
-    if files is not None and resume:
-        files.reopen(described)
-        work.restore(files)
-    elif files is not None:
-        files.begin(described, holdings(problem))
-    with (
-        Display(limits.last or 1, start=simulation.round, enabled=progress) as display,
-        _deferred_interrupt() as interrupted,
-    ):
-        return work.go(display, interrupted)
+    sampling = _plan(sample_every, warm_up, most_samples, rounds)
+    _check_folder(folder, resume, replace)
+    with listening() as stopping:
+        stopping.spoken = progress
+        spending = Spending(algorithm, problem, lay_out(repetitions, sweep), rounds, delta, unit, trust)
+        limits, allowance = _limits(rounds, bit_budget, epsilon, when_spent, spending)
+        simulation = Simulation(
+            algorithm,
+            problem,
+            seed=seed,
+            repetitions=repetitions,
+            sweep=sweep,
+            clients_at_once=clients_at_once,
+            devices=devices,
+            watch=watch,
+            allowance=allowance,
+        )
+        asked = {
+            "rounds": rounds,
+            "seed": seed,
+            "repetitions": repetitions if isinstance(repetitions, int) else list(repetitions),
+            "evaluate_every": evaluate_every,
+            "bit_budget": bit_budget,
+            "capacity": capacity,
+            "delta": delta,
+            "unit": unit,
+            "trust": trust,
+            "epsilon": epsilon,
+            "when_spent": when_spent,
+            "watch": watch,
+            "keep_models": keep_models,
+            "sample_every": sample_every,
+            "warm_up": warm_up,
+            "most_samples": most_samples,
+        }
+        described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
+        retiring = RETIRING if allowance is not None else ()
+        depends_on = {name: asked[name] for name in (*MAKES_IT, *retiring)} | {"sweep": sweep}
+        identity = functools.cache(lambda: fingerprint(algorithm, problem, depends_on))
+        files = None if folder is None else RunFolder(folder)
+        samples = None if sampling is None else Samples(sampling, simulation, files)
+        work = Work(
+            simulation, limits, spending, evaluate_every, capacity, keep_models, described, identity, files, samples
+        )
+        stopping.check()
+        with contextlib.nullcontext() if files is None else files:
+            if files is not None:
+                _open(files, work, described, problem, resume, replace)
+            with Display(limits.last or 1, start=simulation.round, enabled=progress) as display:
+                return work.go(display, stopping)
 
 
-@contextmanager
-def _deferred_interrupt() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that a round is never cut in two; a second one stops at once."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
+# Of how a run is run, what makes it the run it is; and what else does where clients retire.
+MAKES_IT = ("seed", "repetitions", "sample_every", "warm_up", "most_samples", "watch", "keep_models")
+RETIRING = ("epsilon", "delta", "unit", "trust")
+
+
+def _open(
+    files: RunFolder, work: Work, described: dict[str, Any], problem: Problem, resume: bool, replace: bool
+) -> None:
+    """Begin the folder, or go on in it: nothing is written there before all is checked."""
+    state = files.reopen() if resume else None
+    if state is None:  # a new run, or one that was ended before its first checkpoint
+        files.begin(described, holdings(problem), replace or resume)
         return
-    earlier = signal.getsignal(signal.SIGINT)
-
-    def hear(*_: Any) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, earlier)
-
-    signal.signal(signal.SIGINT, hear)
     try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, earlier)
+        work.restore(state)
+    except ValueError as error:
+        raise ValueError(f"{files.path} cannot be resumed: {error}") from error
+    files.go_on(described, pd.DataFrame(work.rows) if work.rows else None)
+
+
+def _plan(sample_every: int | None, warm_up: int, most_samples: int, rounds: int | None) -> Plan | None:
+    if sample_every is None:
+        if warm_up:
+            raise ValueError(f"warm_up goes with sample_every, found warm_up={warm_up} without it")
+        return None
+    plan = Plan(sample_every, warm_up, most_samples)
+    if rounds is not None and plan.after(0) > rounds:
+        raise ValueError(
+            f"no sample would be taken: the first comes in round {plan.after(0)} (warm_up={warm_up}, "
+            f"sample_every={sample_every}), but rounds={rounds}"
+        )
+    return plan
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, found {value!r}")
+
+
+def _check_folder(folder: str | Path | None, resume: bool, replace: bool) -> None:
+    if folder is None:
+        if resume or replace:
+            raise ValueError(f"{'resume' if resume else 'replace'} needs the folder of a run")
+        return
+    if not isinstance(folder, str | Path) or str(folder) == "":
+        raise ValueError(f"folder must name a folder, found {folder!r}")
+    if resume and replace:
+        raise ValueError("a run is either resumed or replaced, found resume=True and replace=True")
+    if resume and not began(Path(folder)):
+        raise ValueError(f"{folder} holds no run to resume")
 
 
 def _check(

@@ -6,7 +6,6 @@ over all samples as they come, kept or not.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -20,9 +19,9 @@ from hush.core.engine import on_mesh, over_lanes, unravelled
 from hush.core.phase import Layout
 from hush.core.simulation import Simulation
 from hush.posterior import Posterior, calibration
+from hush.store.folder import SAMPLES, RunFolder
 
 Array = np.ndarray[Any, Any]
-FILE = "samples.f32"  # [draws, lanes, d], single precision and nothing else
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,11 @@ def predictions(simulation: Simulation) -> jax.Array:
 class Samples:
     """The samples of all lanes so far, and the average of their predictions."""
 
-    def __init__(self, plan: Plan, simulation: Simulation, folder: Path | None) -> None:
+    def __init__(self, plan: Plan, simulation: Simulation, files: RunFolder | None) -> None:
         self.plan, self._simulation = plan, simulation
         self.taken = 0  # how many there were
         self._stride, self._kept = 1, list[Array]()
-        self._path = None if folder is None else folder / FILE
+        self._files = files
         self._predicts = calibration.is_classifier(simulation.problem)
         self._sums: jax.Array | None = None
 
@@ -90,10 +89,8 @@ class Samples:
             self._sums = new if self._sums is None else _add(self._sums, new)
 
     def _keep(self, models: Array) -> None:
-        if self._path is not None:
-            with self._path.open("r+b" if self._path.exists() else "wb") as file:
-                file.seek(self.taken * models.nbytes)
-                file.write(models.tobytes())
+        if self._files is not None:
+            self._files.add_sample(models)
         elif self.taken % self._stride == 0:
             self._kept.append(models)
             if len(self._kept) > self.plan.most:
@@ -119,8 +116,9 @@ class Samples:
         if self.taken == 0:
             return None
         lanes, dimension = self._simulation.models.shape
-        if self._path is not None:
-            values: Array = np.memmap(self._path, np.float32, "r", shape=(self.taken, lanes, dimension))
+        if self._files is not None:
+            path = self._files.path / SAMPLES
+            values: Array = np.memmap(path, np.float32, "r", shape=(self.taken, lanes, dimension))
         else:
             values = np.array(self._kept)
         rounds = self.plan.round_of(np.arange(self.taken)[:: self._stride])
@@ -128,9 +126,10 @@ class Samples:
         return Posterior(values, self._simulation.problem, rounds, chains, settings)
 
     def state(self) -> dict[str, Array]:
-        """All that a checkpoint must hold; what is streamed is in its file already."""
+        """All that a checkpoint must hold; of what is streamed to a file, how much of that there is."""
         found = {"samples/taken": np.array(self.taken), "samples/stride": np.array(self._stride)}
         found |= {"samples/kept": np.array(self._kept)} if self._kept else {}
+        found |= {} if self._files is None else {"samples/file": np.array(self._files.samples_so_far())}
         return found | ({} if self._sums is None else {"samples/predicted": np.asarray(self._sums)})
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -141,12 +140,12 @@ class Samples:
         self._kept = list(state.get("samples/kept", ()))
         if "samples/predicted" in state:
             self._sums = mesh.place(jnp.asarray(state["samples/predicted"]), self._simulation.layout.mesh, mesh.LANES)
-        if self._path is not None and self._kept:  # the run so far was in memory, and saved afterwards
-            if self._stride > 1:
-                raise ValueError(f"the samples so far were thinned in memory, {self._path} would need all of them")
-            self._path.write_bytes(np.array(self._kept).tobytes())
-            self._kept = []
-        if self._path is not None and self.taken:
-            found = self._path.stat().st_size if self._path.exists() else 0
-            if found < (needed := self.taken * self._simulation.models.astype(np.float32).nbytes):
-                raise ValueError(f"{self._path} has {found} bytes, but {self.taken} samples take {needed}")
+        if self._files is None:
+            return
+        if self._stride > 1:
+            raise ValueError("the samples so far were thinned in memory, but a run folder has all of them")
+        length, checksum = (int(number) for number in state.get("samples/file", (0, 0)))
+        self._files.keep_samples(length, checksum)
+        for models in self._kept:  # the run so far was in memory, and saved afterwards
+            self._files.add_sample(models)
+        self._kept = []

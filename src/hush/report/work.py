@@ -1,8 +1,10 @@
 """A run as the host sees it: blocks of rounds, evaluations, records and checkpoints, until something ends it."""
 
-import threading
+import contextlib
+import signal
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +13,19 @@ import pandas as pd
 
 from hush.core.simulation import Simulation
 from hush.report.endings import Diverged, Interrupted, WriteFailed
-from hush.report.folder import Row, RunFolder
 from hush.report.progress import Display
 from hush.report.result import Result, write_all
 from hush.report.sampling import Samples
 from hush.report.spending import Spending
+from hush.stopping import Stopping
+from hush.store.fingerprint import Fingerprint
+from hush.store.folder import Row, RunFolder
+from hush.store.reading import rows_of
 
-# A call into the compiled program takes about this long: progress is seen and Ctrl-C heard as often.
+# A call into the compiled program takes about this long: progress is seen and Ctrl-C obeyed as often.
 SECONDS_AT_ONCE = 0.5
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
+# What a run that is killed may lose, unless one block of rounds takes longer.
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
 
 @dataclass(frozen=True)
@@ -51,50 +57,85 @@ class Work:
         capacity: float | None,
         keep_models: bool,
         settings: dict[str, Any],
+        fingerprint: Callable[[], Fingerprint],
         files: RunFolder | None,
         samples: Samples | None = None,
     ) -> None:
         self.simulation, self.limits, self.spending = simulation, limits, spending
         self.rounds, self.bit_budget, self.evaluate_every = limits.last, limits.bit_budget, evaluate_every
         self.capacity, self.spent = capacity, False
-        self.settings, self.files, self.samples = settings, files, samples
+        self.settings, self.fingerprint, self.files, self.samples = settings, fingerprint, files, samples
         self.rows: list[Row] = []
         self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
         self.seconds = self.compile_seconds = 0.0
         self.alive = np.ones(len(simulation.lanes), bool)
 
-    def restore(self, files: RunFolder) -> None:
-        """Go on from the checkpoint: the rows after it are run again."""
-        state = files.read_checkpoint()
+    def restore(self, state: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a checkpoint: what came after it is run again. Refuses one that this run cannot go on from."""
+        before = Fingerprint.restore(state) if "fingerprint" in state else None
+        if before is None:
+            raise ValueError("the checkpoint is of an earlier version of hush; start the run anew")
+        if different := before.differences(self.fingerprint()):
+            raise ValueError(f"the checkpoint is of another run: different are {', '.join(different)}")
+        done = int(state["round"])
+        if self.rounds is not None and self.rounds < done:
+            pays = "an epsilon that pays for " if self.rounds == self.limits.private_rounds else ""
+            raise ValueError(f"{done} rounds are done already; resume with at least as many, found {pays}{self.rounds}")
         self.simulation.restore(state)
+        sent = int(self.simulation.ledger.uplink_bits.max())
+        if self.bit_budget is not None and self.bit_budget < sent:
+            raise ValueError(
+                f"{sent:,} bits were sent already; resume with at least as many, found {self.bit_budget:,.0f}"
+            )
         self.seconds = float(state["seconds"])
-        self.rows = [row for row in files.read_records() if row["round"] <= self.simulation.round]
+        if (records := rows_of(state)) is not None:
+            self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
         if self.history is not None:
             self.history = list(state["history"]) if "history" in state else []
         if self.samples is not None:
             self.samples.restore(state)
-        if self.rows:
-            files.table(pd.DataFrame(self.rows))
 
-    def go(self, display: Display, interrupted: threading.Event) -> Result:
+    def go(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
         try:
+            self._save()
             self._status("running", "")
             self._compile(display)
-            self._rounds(display, interrupted)
+            stopping.check()
+            stopping.finishing = True
+            self._rounds(display, stopping)
+            return self._finish(stopping)
         except OSError as error:
+            if isinstance(error, WriteFailed):
+                raise
             file, reason = error.filename or "the run folder", error.strerror or error
             message = f"stopped at round {self.simulation.round}: cannot write {file}: {reason}"
+            with contextlib.suppress(OSError):  # the disk may be too full even for this
+                self._status("failed", message)
             raise WriteFailed(message, self._result("failed", message)) from error
+        except KeyboardInterrupt as error:
+            if isinstance(error, Interrupted):
+                raise
+            message = f"interrupted at once{self._how_to_go_on()}"
+            self._status("interrupted", message)
+            raise KeyboardInterrupt(message) from None
+        finally:
+            stopping.finishing = False
+
+    def _finish(self, stopping: Stopping) -> Result:
+        """What is said and written at the end, whichever it is."""
         if not self.alive.any():
             message = f"diverged: every lane met a number that is not finite by round {self.simulation.round}"
             raise Diverged(message, self._end("diverged", message))
         if not self.complete:
-            message = f"interrupted after round {self.simulation.round}" + (f" of {self.rounds}" if self.rounds else "")
-            if self.files is not None:
-                message += f"; go on with: hush resume {self.files.path}"
-            raise Interrupted(message, self._end("interrupted", message))
+            by = "" if stopping.signal == signal.SIGINT else f" by {signal.Signals(stopping.signal).name}"
+            message = f"interrupted{by} after round {self.simulation.round}"
+            message += (f" of {self.rounds}" if self.rounds else "") + self._how_to_go_on()
+            raise Interrupted(message, self._end("interrupted", message, not stopping.urgent), stopping.signal)
         return self._end("finished", self._budget_in_words())
+
+    def _how_to_go_on(self) -> str:
+        return "" if self.files is None else f"; go on with: hush resume {self.files.path}"
 
     @property
     def complete(self) -> bool:
@@ -122,9 +163,9 @@ class Work:
         self.simulation.advance(0)
         self.compile_seconds = time.perf_counter() - begin
 
-    def _rounds(self, display: Display, interrupted: threading.Event) -> None:
+    def _rounds(self, display: Display, stopping: Stopping) -> None:
         at_once, saved = 1, time.perf_counter()
-        while not self.complete and self.alive.any() and not interrupted.is_set():
+        while not self.complete and self.alive.any() and not stopping:
             now = self.simulation.round
             until = (now // self.evaluate_every + 1) * self.evaluate_every
             until = until if self.rounds is None else min(self.rounds, until)
@@ -143,8 +184,8 @@ class Work:
             evaluated = self._evaluate(display) if due else None
             display.rounds = self._expected()
             display.update(self.simulation.round, evaluated)
-            if self.files is not None and time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                self.files.checkpoint(self._state())
+            if time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                self._save()
                 saved = time.perf_counter()
 
     def _unseen(self) -> bool:
@@ -204,6 +245,11 @@ class Work:
                 warnings.warn(message, RuntimeWarning, stacklevel=5)
         self.alive &= finite
 
+    def _save(self) -> None:
+        if self.files is not None:
+            records = pd.DataFrame(self.rows) if self.rows else None
+            self.files.checkpoint(self._state(), self.fingerprint(), records)
+
     def _state(self) -> dict[str, np.ndarray[Any, Any]]:
         history = {} if self.history is None else {"history": np.array(self.history)}
         samples = {} if self.samples is None else self.samples.state()
@@ -239,17 +285,18 @@ class Work:
             status=self._described(status, message),
             settings=self.settings,
             state=self._state(),
+            fingerprint=self.fingerprint,
             history=None if self.history is None else np.array(self.history),
             samples=None if self.samples is None else self.samples.posterior(self.settings),
             average=None if self.samples is None else self.samples.average,
             folder=None if self.files is None else self.files.path,
         )
 
-    def _end(self, status: str, message: str) -> Result:
+    def _end(self, status: str, message: str, pages: bool = True) -> Result:
         result = self._result(status, message)
         if self.files is not None:
             try:
-                write_all(self.files, result)
+                write_all(self.files, result, pages)
             except OSError as error:
                 raise WriteFailed(f"the run ended, but its folder cannot be written: {error}", result) from error
         return result

@@ -1,0 +1,125 @@
+"""Being told to stop: Ctrl-C, and the SIGTERM and SIGHUP that clusters, containers and closed terminals send.
+
+While a run is set up, a signal ends it at once. While rounds run, the block of rounds is finished and everything is
+written first; a second signal ends it at once all the same. Compiled code hears no signal, so a thread of its own
+answers that it was heard.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+# Containers are killed ten seconds after they were asked to stop: better to leave before, with the last checkpoint.
+GRACE_SECONDS = 8.0
+
+
+class Stopping:
+    """Whether, and by which signal, this process was told to stop."""
+
+    def __init__(self, leave: bool = False) -> None:
+        self.signal = 0  # the first that was heard
+        self.finishing = False  # whether rounds run, which are to be finished
+        self.spoken = True  # whether to answer
+        self._leave = leave  # whether the process is ours to end, when it cannot stop in time
+        self._answered = False
+
+    def __bool__(self) -> bool:
+        return self.signal != 0
+
+    @property
+    def urgent(self) -> bool:
+        """Whether whoever asked will not wait for long."""
+        return self.signal not in (0, signal.SIGINT)
+
+    def check(self) -> None:
+        """Stop here, if that was asked for: the exception of a signal may have been lost inside a library."""
+        if self:
+            raise KeyboardInterrupt
+
+    def hear(self, number: int, _: Any = None) -> None:
+        """What is done about a signal, between two steps of the program."""
+        again = bool(self)
+        self.signal = self.signal or number
+        if again or not self.finishing:
+            raise KeyboardInterrupt
+
+    def answer(self, number: int) -> None:
+        """What is done about a signal at once, whatever the program is doing."""
+        name = signal.Signals(number).name
+        if self.spoken:
+            first = self.finishing and not self._answered
+            done = "finishing this block of rounds, then writing; once more to stop at once" if first else "stopping"
+            _say(f"heard {name}: {done}")
+        self._answered = True
+        if self._leave and number != signal.SIGINT:
+            timer = threading.Timer(GRACE_SECONDS, os._exit, (128 + number,))
+            timer.daemon = True
+            timer.start()
+
+
+_listening: list[Stopping] = []
+
+
+@contextlib.contextmanager
+def listening(leave: bool = False) -> Iterator[Stopping]:
+    """Listen to signals, once for the whole process: who is inside another's `with` is given that one's."""
+    if _listening:
+        yield _listening[-1]
+        return
+    stopping = Stopping(leave)
+    if threading.current_thread() is not threading.main_thread():
+        yield stopping  # only the main thread can hear
+        return
+    # What was to be ignored (as by nohup) stays so.
+    earlier = {number: signal.getsignal(number) for number in SIGNALS}
+    heard = [number for number in SIGNALS if earlier[number] not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, stopping.hear)
+    _listening.append(stopping)
+    try:
+        with _answering(stopping):
+            yield stopping
+    finally:
+        _listening.pop()
+        for number in heard:
+            signal.signal(number, earlier[number])
+
+
+@contextlib.contextmanager
+def _answering(stopping: Stopping) -> Iterator[None]:
+    """A thread that is told of every signal as it arrives; not where somebody else asked to be told."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    if before != -1:
+        signal.set_wakeup_fd(before)
+        ours.close()
+        theirs.close()
+        yield
+        return
+
+    def answer() -> None:
+        with ours:
+            while numbers := ours.recv(64):
+                for number in numbers:
+                    if number in SIGNALS:
+                        stopping.answer(number)
+
+    threading.Thread(target=answer, name="hush-stopping", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(-1)
+        theirs.close()  # which ends the thread
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(Exception):  # the terminal may be gone
+        sys.stderr.write(f"\n{line}\n")
+        sys.stderr.flush()

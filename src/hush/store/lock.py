@@ -1,0 +1,58 @@
+"""One writer at a time: a lock on a run folder, which the operating system lets go of when its holder dies."""
+
+import json
+import os
+import socket
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from hush.store.files import LOCK
+
+
+class InUse(ValueError):
+    """Another process is writing in the folder."""
+
+
+class FolderLock:
+    """The right to write in a folder; who holds it is written in the lock file, for those who ask in vain."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._path = folder, folder / LOCK
+        self._lock = FileLock(self._path, thread_local=False)
+
+    def acquire(self) -> None:
+        """Take the lock, or say who has it."""
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise InUse(f"{self._folder} is in use: {holder(self._folder)}; wait for it, or stop it") from None
+        who = {"process": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
+        self._path.write_text(json.dumps(who))
+
+    def release(self) -> None:
+        """Let others write. The file stays: removing it would let two of them in."""
+        self._lock.release()
+
+
+def holder(folder: Path) -> str:
+    """Who is writing in a folder, in words, as its lock file says."""
+    try:
+        found = json.loads((folder / LOCK).read_text())
+        return f"process {found['process']} on {found['host']} is writing there since {found['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process is writing there"
+
+
+def in_use(folder: Path) -> bool:
+    """Whether somebody is writing in a folder now."""
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with FileLock(folder / LOCK, blocking=False, thread_local=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # not ours to open: nobody can tell
+        return False

@@ -1,0 +1,177 @@
+"""Reading a run folder, whatever happened to it: what is damaged is named, and replaced by what is whole."""
+
+import json
+import tomllib
+import warnings
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hush.store import manifest
+from hush.store.lock import in_use
+
+Array = np.ndarray[Any, Any]
+RECORDS = "records/"  # how the records' columns are called in a checkpoint
+
+
+class Unreadable(ValueError):
+    """A file of a run folder is missing, damaged, or not what it should be."""
+
+
+def began(folder: Path) -> bool:
+    """Whether hush began a run in this folder, however far it came."""
+    return manifest.exists(folder) or all((folder / name).is_file() for name in ("settings.toml", "status.json"))
+
+
+def require_run(folder: str | Path) -> Path:
+    """Refuse what is not the folder of a run, or of one that was ended before it had written its settings."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not the folder of a run: there is no such folder")
+    if not began(folder) and not (folder / "settings.toml").is_file():
+        raise ValueError(f"{folder} is not the folder of a run: it holds neither {manifest.NAME} nor settings.toml")
+    if not (folder / "settings.toml").is_file():
+        raise Unreadable(f"{folder} lacks settings.toml: its run was ended too early; {_ANEW}")
+    return folder
+
+
+_ANEW = "start it anew with hush run … --force"
+
+
+def damaged(folder: Path) -> list[str]:
+    """The files that are missing or not as they were written; settings.toml may be edited, and is not judged here."""
+    known = manifest.entries(folder)
+    return [name for name in known if name != "settings.toml" and manifest.matches(folder, name, known) is False]
+
+
+def was_killed(folder: Path, status: dict[str, Any]) -> bool:
+    """Whether a run that says it is running has nobody who runs it."""
+    return status.get("status") == "running" and manifest.exists(folder) and not in_use(folder)
+
+
+def load_settings(folder: Path) -> dict[str, Any]:
+    """The settings of a run folder; nothing where there are none."""
+    path = folder / "settings.toml"
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from error
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """A JSON file of a run folder; nothing where there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise Unreadable(f"{path} should hold names and values, found {type(found).__name__}")
+    return found
+
+
+def load_status(folder: Path) -> dict[str, Any]:
+    """How a run stands; where that is damaged, nothing, and a warning says so."""
+    try:
+        return load_json(folder / "status.json")
+    except Unreadable as error:
+        warnings.warn(f"{error}; how the run ended is not known", RuntimeWarning, stacklevel=2)
+        return {}
+
+
+def load_table(folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame | None:
+    """A Parquet file of a run folder; None where there is none, or where it is damaged, which a warning says."""
+    path = folder / name
+    if not path.is_file():
+        return None
+    try:
+        if manifest.matches(folder, name) is False:
+            raise ValueError("its checksum is not that of the manifest")
+        return pd.read_parquet(path, columns=columns)
+    except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors are of these kinds
+        warnings.warn(f"{path} is damaged and was left out: {error}", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def load_archive(folder: Path, name: str) -> dict[str, Array]:
+    """The arrays of an .npz file of a run folder."""
+    path = folder / name
+    if not path.is_file():
+        raise Unreadable(f"{path} is missing")
+    if manifest.matches(folder, name) is False:
+        raise Unreadable(f"{path} is damaged: its checksum is not that of {manifest.NAME}")
+    try:
+        with np.load(path) as archive:
+            return dict(archive)
+    except MemoryError as error:
+        raise Unreadable(f"{path} cannot be read: it takes more memory than there is") from error
+    except Exception as error:  # a damaged archive fails in many ways
+        raise Unreadable(f"{path} is damaged: {error}") from error
+
+
+def load_records(folder: str | Path) -> pd.DataFrame:
+    """The records of a run folder, as far as they were written.
+
+    From records.csv, which is written as a run goes. Where that is damaged, from records.parquet or from the
+    checkpoint, whichever is whole, and a warning says so.
+    """
+    folder = Path(folder)
+    if not any(
+        (folder / name).is_file() for name in (manifest.NAME, "settings.toml", "records.csv", "records.parquet")
+    ):
+        raise ValueError(f"{folder} is not the folder of a run: it has neither settings nor records")
+    reason = "is missing"
+    if (folder / "records.csv").is_file():
+        try:
+            if manifest.matches(folder, "records.csv") is not False:
+                return _parsed(folder / "records.csv")
+            reason = "is damaged"
+        except Unreadable as error:
+            reason = str(error)
+    elif "records.csv" not in manifest.entries(folder) and not (folder / "records.parquet").is_file():
+        return pd.DataFrame()  # none were written yet
+    return _rebuilt(folder, reason)
+
+
+def _rebuilt(folder: Path, reason: str) -> pd.DataFrame:
+    found, source = load_table(folder, "records.parquet"), "records.parquet"
+    if found is None and (folder / "checkpoint.npz").is_file():
+        try:
+            found, source = rows_of(load_archive(folder, "checkpoint.npz")), "checkpoint.npz"
+        except Unreadable as error:
+            reason += f", and {error}"
+    if found is None:
+        raise Unreadable(f"{folder} has no records that can be read: records.csv {reason}, and nothing else has them")
+    if manifest.exists(folder):
+        warnings.warn(f"{folder / 'records.csv'} {reason}; read {source} instead", RuntimeWarning, stacklevel=3)
+    return found
+
+
+def rows_of(state: dict[str, Array]) -> pd.DataFrame | None:
+    """The records that a checkpoint holds; None for a checkpoint without any."""
+    columns = {name.removeprefix(RECORDS): values for name, values in state.items() if name.startswith(RECORDS)}
+    return pd.DataFrame(columns) if columns else None
+
+
+def _parsed(path: Path) -> pd.DataFrame:
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot be read: {error}") from error
+    # A run that was killed may leave half a line, and half a number is a wrong number.
+    whole = content[: content.rfind("\n") + 1]
+    if not whole.strip():
+        return pd.DataFrame()
+    try:
+        records = pd.read_csv(StringIO(whole))
+        # A run that went on from a checkpoint may have written some rounds twice.
+        swept = [name for name in records.columns if "." in name]
+        return records.drop_duplicates(["repetition", *swept, "round"], keep="last", ignore_index=True)
+    except (ValueError, KeyError) as error:
+        raise Unreadable(f"is no table of records: {error}") from error
