@@ -83,7 +83,8 @@ def _tell(result: Result) -> None:
     print_summary(result)
     if result.folder is not None:
         print(f"folder: {result.folder}")
-        print(f"report: {result.folder / 'report.html'}")
+        if (page := result.folder / "report.html").is_file():
+            print(f"report: {page}")
 
 
 def _default_folder(plan: Plan) -> Path:

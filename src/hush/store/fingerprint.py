@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 # Functions of these packages are known by their names; of any other, the source is part of what a run depends on.
 KNOWN = ("hush.", "jax.", "jaxlib.", "equinox.", "optax.", "numpy.")
 # A schedule is looked at here: at every one of the first counts, and then at 64 for each doubling.
-COUNTS = np.unique(np.r_[np.arange(4096), np.geomspace(4096, 2**30, 64 * 18)].astype(np.int32))
+COUNTS = np.unique(np.r_[np.arange(4096), np.geomspace(4096, 2**24, 64 * 12)].astype(np.int32))
 MOST = 8  # differences that are told one by one
 SAME = 1e-5  # relative: another machine may round a step size differently, and that is no other schedule
 
@@ -118,9 +118,10 @@ def _texts(value: Any, name: str, schedule: Callable[[str, Any], str | None]) ->
 def _digest_of_array(value: Any) -> str:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
-    array = np.ascontiguousarray(value)
+    array = np.asarray(value)
     if array.ndim == 0 and array.dtype.kind in "biuf":
         return str(array.item())
+    array = np.ascontiguousarray(array)
     return f"{array.dtype}{list(array.shape)} {_digest(array.reshape(-1).view(np.uint8).data)}"
 
 

@@ -107,7 +107,7 @@ def load_archive(folder: Path, name: str) -> dict[str, Array]:
     if manifest.matches(folder, name) is False:
         raise Unreadable(f"{path} is damaged: its checksum is not that of {manifest.NAME}")
     try:
-        with np.load(path) as archive:
+        with path.open("rb") as file, np.load(file) as archive:
             return dict(archive)
     except MemoryError as error:
         raise Unreadable(f"{path} cannot be read: it takes more memory than there is") from error
