@@ -6,37 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compressor_cases import COMPRESSORS, DIMENSION, a_vector, packed_by, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import random
 
 from hush.core.keys import at, root
-from hush.uplink import QSGD, STAGES, BFloat16, Compressor, ErrorFeedback, RandomK, Rotated, Sign, TernGrad, TopK
+from hush.uplink import QSGD, STAGES, Compressor, ErrorFeedback, RandomK, Rotated, TernGrad, TopK
 from hush.wire import WireError
 
-COMPRESSORS = {
-    "qsgd": QSGD(3),
-    "qsgd fixed": QSGD(10, code="fixed"),
-    "qsgd elias": QSGD(2, code="elias"),
-    "qsgd blocks": QSGD(3, block=5),
-    "qsgd blocks elias": QSGD(3, block=16, code="elias"),
-    "terngrad": TernGrad(),
-    "terngrad blocks": TernGrad(block=8, code="elias"),
-    "sign": Sign(),
-    "top_k": TopK(5),
-    "random_k": RandomK(5),
-    "bfloat16": BFloat16(),
-    "rotated": Rotated(QSGD(3)),
-    "rotated blocks": Rotated(TernGrad(block=8, code="elias"), block=8),
-}
 BIASED = {"sign", "top_k", "bfloat16"}
-DIMENSION = 32
 DRAWS = 4000
-
-
-def a_vector(seed: int = 0, dimension: int = DIMENSION) -> jax.Array:
-    """Normal, with one entry that stands out."""
-    return random.normal(root(seed), (dimension,)).at[3].mul(8.0)
 
 
 def draws(compressor: Compressor, vector: jax.Array, count: int = DRAWS) -> np.ndarray:
@@ -52,16 +32,6 @@ def draws(compressor: Compressor, vector: jax.Array, count: int = DRAWS) -> np.n
 @cache
 def error_of(name: str):
     return jax.jit(COMPRESSORS[name].error)
-
-
-@cache
-def packed_by(name: str) -> bytes:
-    compressor = COMPRESSORS[name]
-    return compressor.pack(compressor.quantise(root(0), a_vector()), DIMENSION)
-
-
-def same(one: object, other: object) -> bool:
-    return jax.tree.all(jax.tree.map(lambda a, b: bool(np.array_equal(a, b)), one, other))
 
 
 def test_every_compressor_is_here():

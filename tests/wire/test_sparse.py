@@ -1,5 +1,6 @@
 """Vectors with many zeros: there and back, and counted in a compiled program to the bit."""
 
+import itertools
 import math
 
 import jax
@@ -21,6 +22,7 @@ from hush.wire import (
     sparse_bits,
     unpack_positions,
     unpack_sparse,
+    write,
 )
 from hush.wire.elias import KINDS
 
@@ -49,7 +51,7 @@ def by_hand(levels):
 def check(levels):
     levels = np.asarray(levels)
     data = pack_sparse(levels)
-    assert 8 * len(data) == by_hand(levels.tolist()) == counted(jnp.asarray(levels, jnp.int32))
+    assert 8 * len(data) == by_hand(levels.tolist()) == int(counted(jnp.asarray(levels, jnp.int32)))
     back = unpack_sparse(data, len(levels))
     assert back.dtype == np.int32
     np.testing.assert_array_equal(back, levels)
@@ -91,16 +93,15 @@ def test_random_densities():
 
 def test_no_dimension():
     assert unpack_sparse(pack_sparse([]), 0).shape == (0,)
-    assert counted(jnp.zeros(0, jnp.int32)) == 8
+    assert int(counted(jnp.zeros(0, jnp.int32))) == 8
 
 
 def test_counted_for_many_at_once():
     rows = np.random.default_rng(2).integers(-1, 2, (5, 333)) * (np.arange(5)[:, None] > 0)
     found = jax.jit(jax.vmap(sparse_bits))(jnp.asarray(rows, jnp.int32))
-    assert found.dtype == jnp.uint32
-    assert found.tolist() == [8 * len(pack_sparse(row)) for row in rows]
+    assert found.numbers().tolist() == [8 * len(pack_sparse(row)) for row in rows]
     masks = jax.vmap(index_bits)(jnp.asarray(rows != 0))
-    assert masks.tolist() == [8 * len(pack_positions(np.flatnonzero(row), 333)) for row in rows]
+    assert masks.numbers().tolist() == [8 * len(pack_positions(np.flatnonzero(row), 333)) for row in rows]
 
 
 def test_the_layout():
@@ -143,8 +144,8 @@ def check_positions(positions, dimension):
     data = pack_positions(positions, dimension)
     mask = np.zeros(dimension, dtype=bool)
     mask[positions] = True
-    assert 8 * len(data) == counted_positions(jnp.asarray(positions, jnp.int32), dimension)
-    assert 8 * len(data) == counted_mask(jnp.asarray(mask))
+    assert 8 * len(data) == int(counted_positions(jnp.asarray(positions, jnp.int32), dimension))
+    assert 8 * len(data) == int(counted_mask(jnp.asarray(mask)))
     assert 8 * len(data) <= -(-(2 + len(positions) * (dimension - 1).bit_length()) // 8) * 8
     back = unpack_positions(data, len(positions), dimension)
     np.testing.assert_array_equal(back, positions)
@@ -207,7 +208,7 @@ def test_garbage_is_refused_or_a_vector(data, dimension):
     except WireError:
         return
     assert levels.shape == (dimension,)
-    assert len(pack_sparse(levels)) <= len(data)
+    assert pack_sparse(levels) == data
 
 
 @quick
@@ -219,9 +220,11 @@ def test_damage_is_refused_or_a_vector(place, keep):
     flipped = (int.from_bytes(data, "big") ^ (1 << place)).to_bytes(len(data), "big")
     for wrong in (flipped, data[: int(keep * len(data))], draws.bytes(200)):
         try:
-            assert unpack_sparse(wrong, 500).shape == (500,)
+            levels = unpack_sparse(wrong, 500)
         except WireError:
             continue
+        assert levels.shape == (500,)
+        assert pack_sparse(levels) == wrong
 
 
 @quick
@@ -235,3 +238,60 @@ def test_garbage_is_refused_or_places(data, dimension, share):
     assert positions.shape == (count,)
     assert (np.diff(positions, prepend=-1) > 0).all()
     assert (positions < dimension).all()
+    assert pack_positions(positions, dimension) == data
+
+
+def bits_of(text):
+    return int(text.ljust(-(-len(text) // 8) * 8, "0"), 2).to_bytes(-(-len(text) // 8), "big")
+
+
+def said(kind, values):
+    return "".join("01"[bit] for bit in write(kind, values).tolist())
+
+
+def test_one_vector_has_one_code():
+    """Of the nine ways to write each of these, the shortest alone is read; its bytes are those of pack."""
+    draws, shortest = np.random.default_rng(4), set()
+    for density, sizes in ((0.5, [1, 2, 3]), (0.05, [1, 2, 3]), (0.02, [70_000, 300]), (0.02, [2, 200])):
+        levels = draws.choice(sizes, 1000) * draws.choice([-1, 1], 1000) * (draws.random(1000) < density)
+        positions = np.flatnonzero(levels)
+        runs, nonzero = np.diff(positions, prepend=-1), levels[positions]
+        accepted = []
+        for (a, first), (b, second) in itertools.product(enumerate(KINDS), repeat=2):
+            signs = "".join("01"[negative] for negative in (nonzero < 0).tolist())
+            head = said("delta", [len(runs) + 1]) + f"{a:02b}{b:02b}"
+            data = bits_of(head + said(first, runs) + signs + said(second, np.abs(nonzero)))
+            try:
+                np.testing.assert_array_equal(unpack_sparse(data, 1000), levels)
+            except WireError:
+                continue
+            accepted.append(data)
+            shortest |= {first, second}
+        assert accepted == [pack_sparse(levels)]
+    assert shortest == set(KINDS)
+    with pytest.raises(WireError, match="expected run lengths by the shortest code, gamma, found delta"):
+        unpack_sparse(bits_of("0100" + "01" + "00" + "1" + "0" + "1"), 5)
+
+
+def test_places_have_one_code():
+    for dimension, positions in [(100, range(100)), (1 << 20, [999]), (1 << 20, [1, 201]), (1 << 20, [1 << 19])]:
+        runs, width = np.diff(positions, prepend=-1), (dimension - 1).bit_length()
+        planes = ["".join(f"{place:0{width}b}"[bit] for place in positions) for bit in range(width)]
+        ways = [*(f"{number:02b}" + said(kind, runs) for number, kind in enumerate(KINDS)), "11" + "".join(planes)]
+        accepted = []
+        for data in map(bits_of, ways):
+            try:
+                assert unpack_positions(data, len(runs), dimension).tolist() == list(positions)
+            except WireError:
+                continue
+            accepted.append(data)
+        assert accepted == [pack_positions(np.array(positions), dimension)]
+    with pytest.raises(WireError, match="expected places by the shortest code, places, found gamma"):
+        unpack_positions(bits_of(ways[0]), 1, 1 << 20)
+
+
+def test_magnitudes_above_the_largest_are_refused():
+    data = pack_sparse([0, 3, 0, -2])
+    assert unpack_sparse(data, 4, largest=3).tolist() == [0, 3, 0, -2]
+    with pytest.raises(WireError, match="expected magnitudes of 2 at most, found 3"):
+        unpack_sparse(data, 4, largest=2)

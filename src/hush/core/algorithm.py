@@ -23,6 +23,7 @@ from hush.core.contract import (
     State,
     Vector,
 )
+from hush.core.counts import count
 from hush.core.keys import Key, at
 from hush.core.plain import Add, Digital
 
@@ -136,16 +137,17 @@ def client_step(
 ) -> tuple[Message, State, Info]:
     """One client's part of a round: what it sends, what it remembers, and info with the exact `bits` it cost.
 
-    With a vector to look `towards`, info has the update's length before the uplink and its cosine to that vector.
+    The bits are a `Count`, of which `int` makes a number. With a vector to look `towards`, info has the update's length
+    before the uplink and its cosine to that vector.
     """
     message, info = phase.local(at(key, "local"), told, state["local"], data)
     if towards is not None:
         info |= _watched(message["update"], towards)
     sent: Message = {}
     remembered = {}
-    bits = jnp.uint32(0)
+    bits = count(0)
     for name, vector in message.items():
-        cost: jax.Array | int = BITS_PER_NUMBER * vector.size
+        cost: Any = BITS_PER_NUMBER * vector.size
         states = []
         for j, stage in enumerate(phase.uplink):
             vector, stage_state, seen = stage(at(key, "uplink", name, j), vector, state["uplink"][name][j])
@@ -153,7 +155,7 @@ def client_step(
             info |= seen if name == "update" else {f"{name}_{key_}": value for key_, value in seen.items()}
             states.append(stage_state)
         sent[name], remembered[name] = vector, tuple(states)
-        bits += jnp.asarray(cost, jnp.uint32)
+        bits += cost
         info[f"{name}_norm"] = jnp.linalg.norm(vector)
     state = {"local": phase.local.commit(told, state["local"], sent), "uplink": remembered}
     return sent, state, info | {"bits": bits}

@@ -25,7 +25,7 @@ Vector = jax.Array  # [d], a model or a message, flat
 Params = Any  # a pytree, the same model inside local training
 State = dict[str, Any]
 Message = dict[str, Vector]
-Info = dict[str, jax.Array]
+Info = dict[str, Any]  # arrays, and `bits`, which are a `Count`
 
 
 class Population(eqx.Module):
@@ -193,7 +193,10 @@ class Stage(eqx.Module):
 
     @abstractmethod
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
-        """The vector as it is sent on. An info named `bits` replaces the 32 bits a number that it would cost."""
+        """The vector as it is sent on. An info named `bits` replaces the 32 bits a number that it would cost.
+
+        It is a whole number; one of 2**32 or more is a plain number, or a `Count`, as arrays do not hold it.
+        """
 
 
 class Mixing(NamedTuple):

@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 
 from hush.core.algorithm import Algorithm, broadcast, client_step, server_step
 from hush.core.contract import Draw, Info, Mixing, Problem, State, Statistics, Vector
+from hush.core.counts import Count
 from hush.core.keys import Key, at
 from hush.core.mesh import CLIENTS
 
@@ -27,7 +28,7 @@ class Log(NamedTuple):
 
     ids: jax.Array  # [K]
     active: jax.Array  # [K]
-    bits: jax.Array  # [K], what each client sent
+    bits: Count  # [K], what each client sent
     energy: jax.Array  # [K], what it took to send it over the air
     info: Info  # means over the active clients
     seen: Info  # [K], the same for each client, where clients are watched
@@ -86,7 +87,7 @@ def one_phase(
             sent, state, info = jax.tree.map(lambda leaf: leaf[None], one(who[0]))
         else:
             sent, state, info = jax.vmap(one)(who)
-        bits = jnp.where(active & (not phase.channel.analogue), info.pop("bits"), 0)
+        bits = info.pop("bits").where(active & (not phase.channel.analogue))
         # An inactive place computes something all the same: it must not count, even when that is not a number.
         sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
         info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
@@ -125,7 +126,8 @@ def one_phase(
     clients = jax.tree.map(lambda all_, new: all_.at[where].set(everybodys(new), mode="drop"), clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
     energy = jnp.square(mixing.transmit * everybodys(norms))
-    log = Log(draw.ids, draw.active, everybodys(bits), energy, info, jax.tree.map(everybodys, seen))
+    said, watched = jax.tree.map(everybodys, (bits, seen))
+    log = Log(draw.ids, draw.active, said, energy, info, watched)
     return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
 
 

@@ -1,5 +1,6 @@
 """A simulation as the host sees it: lanes that are advanced a few rounds at a time, evaluated, saved and restored."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,9 +21,11 @@ ROUNDS_AT_ONCE = 64
 KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "channel_uses", "iterations")
 
 
-def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any] | None, shape: tuple[int, ...]) -> Any:
-    """Values, or ones, summed by place; whole numbers exactly, as double precision is up to 2^53."""
-    return np.bincount(who, values, shape[0] * shape[1]).reshape(shape)
+def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
+    """Values summed by place; whole numbers in whole numbers, since double precision is exact up to 2^53 only."""
+    sums = np.zeros(shape, np.int64 if values.dtype.kind in "iu" else np.float64)
+    np.add.at(sums.reshape(-1), who, values)
+    return sums
 
 
 def _added(totals: np.ndarray[Any, Any], each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -56,10 +59,10 @@ class Ledger:
             active = np.asarray(log.active)[:, :rounds]
             shape = self.client_uplink_bits.shape
             who = (np.arange(shape[0])[:, None, None] * shape[1] + np.asarray(log.ids)[:, :rounds])[active]
-            taken = _summed(who, None, shape)
+            taken = _summed(who, np.ones_like(who), shape)
             self.client_rounds[phase] += taken
             self.client_downlink_bits += told * taken
-            self.client_uplink_bits += _summed(who, np.asarray(log.bits)[:, :rounds][active], shape).astype(np.int64)
+            self.client_uplink_bits += _summed(who, log.bits.numbers()[:, :rounds][active], shape)
             if (energy := np.asarray(log.energy)[:, :rounds][active]).any():
                 np.add.at(self.client_energy.reshape(-1), who, energy)
             info = {name: np.asarray(value)[:, :rounds] for name, value in log.info.items()}
@@ -221,9 +224,10 @@ class Simulation:
 
     def _within_bits(self, logs: tuple[Log, ...], rounds: int, bit_budget: float) -> int:
         """How many of these rounds every lane can pay for."""
-        each = np.sum([np.asarray(log.bits)[:, :rounds].astype(np.int64).sum(2) for log in logs], axis=0)
+        each = np.sum([log.bits.numbers()[:, :rounds].sum(2) for log in logs], axis=0)
         spent = self.ledger.uplink_bits[:, None] + np.cumsum(each, axis=1)
-        return int((spent <= bit_budget).all(0).sum())
+        # As a whole number, since int64 compared with a float is rounded to one.
+        return int((spent <= math.floor(bit_budget)).all(0).sum())
 
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""

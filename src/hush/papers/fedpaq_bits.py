@@ -53,7 +53,7 @@ def compressors(lab: FedPAQLab) -> Section:
         if isinstance(compressor, TopK | RandomK):
             compressor = type(compressor)(share)
         sent, _, info = jax.jit(jax.vmap(compressor, (0, None, None)))(_keys(draws), update, {})
-        bits = float(info["bits"].mean())
+        bits = float(info["bits"].numbers().mean())
         rows.append(
             {
                 "compressor": name,

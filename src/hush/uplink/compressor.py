@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from hush.core.contract import Info, Stage, State, Vector
+from hush.core.counts import Count, count
 from hush.core.keys import Key, root
 from hush.wire import SEAL_BITS, seal, unseal
 
@@ -42,7 +43,7 @@ class Compressor(Stage):
         """q with E‖Q(v) − v‖² ≤ q‖v‖² for every v of so many numbers."""
 
     @abstractmethod
-    def payload_bits(self, code: Code, dimension: int) -> jax.Array | int:
+    def payload_bits(self, code: Code, dimension: int) -> Count | int:
         """8 · len(payload), counted without writing it; an int where it is the same for every vector."""
 
     @abstractmethod
@@ -53,7 +54,7 @@ class Compressor(Stage):
     def parse(self, payload: bytes, dimension: int) -> Code:
         """The reverse of `payload`; refuses what cannot be one."""
 
-    def bits(self, code: Code, dimension: int) -> jax.Array | int:
+    def bits(self, code: Code, dimension: int) -> Count | int:
         """What the message costs: 8 · len(pack(code))."""
         return self.payload_bits(code, dimension) + SEAL_BITS
 
@@ -80,5 +81,4 @@ class Compressor(Stage):
 
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
         code = self.quantise(key, vector)
-        bits = jnp.asarray(self.bits(code, vector.size), jnp.uint32)
-        return self.dequantise(code, vector.size), state, {"bits": bits}
+        return self.dequantise(code, vector.size), state, {"bits": count(self.bits(code, vector.size))}

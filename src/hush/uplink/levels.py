@@ -10,10 +10,12 @@ from jax import random
 
 from hush.core.check import known, whole
 from hush.core.contract import Vector
+from hush.core.counts import Count
 from hush.core.keys import Key
 from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import blocks_of, float_bytes, split_off
+from hush.uplink.parts import blocks_of, float_bytes, scales_of
 from hush.wire import (
+    WireError,
     dense_bits,
     fixed_bits,
     pack_dense,
@@ -75,7 +77,7 @@ class Levels(Compressor):
     def _width(self) -> int:
         return (2 * self.levels).bit_length()
 
-    def payload_bits(self, code: Code, dimension: int) -> jax.Array | int:
+    def payload_bits(self, code: Code, dimension: int) -> Count | int:
         scales = 32 * self._count(dimension)
         if self.code == "elias":
             return scales + sparse_bits(code["levels"])
@@ -91,14 +93,20 @@ class Levels(Compressor):
         return float_bytes(code["scales"]) + packed
 
     def parse(self, payload: bytes, dimension: int) -> Code:
-        scales, rest = split_off(payload, self._count(dimension), ">f4")
+        scales, rest = scales_of(payload, self._count(dimension))
         if self.code == "elias":
-            levels = unpack_sparse(rest, dimension)
+            levels = unpack_sparse(rest, dimension, self.levels)
         elif self.code == "dense":
             levels = unpack_dense(rest, dimension, 2 * self.levels + 1) - self.levels
         else:
             levels = unpack_fixed(rest, dimension, self._width()).astype(np.int32) - self.levels
-        return {"scales": scales.astype(np.float32), "levels": levels}
+            if levels.max(initial=0) > self.levels:
+                raise WireError(f"expected levels from {-self.levels} to {self.levels}, found {levels.max()}")
+        if (empty := scales == 0).any():
+            said = levels[np.repeat(empty, self.block or dimension)[:dimension]]
+            if said.any():
+                raise WireError(f"expected levels of 0 where the scale is 0, found {said[said != 0][0]}")
+        return {"scales": scales, "levels": levels}
 
 
 class QSGD(Levels):

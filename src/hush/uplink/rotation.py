@@ -11,6 +11,7 @@ from scipy.linalg import hadamard
 
 from hush.core.check import whole
 from hush.core.contract import Vector
+from hush.core.counts import Count
 from hush.core.keys import Key, at
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import SEED_BITS, blocks_of, key_of, seed_of, split_off
@@ -80,7 +81,7 @@ class Rotated(Compressor):
     def variance(self, dimension: int) -> float:
         return self.inner.variance(self._length(dimension))
 
-    def payload_bits(self, code: Code, dimension: int) -> jax.Array | int:
+    def payload_bits(self, code: Code, dimension: int) -> Count | int:
         return SEED_BITS + self.inner.payload_bits(code["inner"], self._length(dimension))
 
     def payload(self, code: Code, dimension: int) -> bytes:

@@ -1,5 +1,7 @@
 """Half precision: the upper half of every number."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,16 @@ from jax import lax
 from hush.core.contract import Vector
 from hush.core.keys import Key
 from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import all_of
+from hush.uplink.parts import nothing_else, split_off
+from hush.wire import WireError
+
+_INFINITY, _SIGN = 0x7F80, 0x8000  # NaN is all that is above infinity
+
+
+def _has_no_number(halves: np.ndarray[Any, Any]) -> bool:
+    """Whether any is NaN or infinity, of either sign: as signed integers the negative ones are out of the way."""
+    negative, positive = halves.max(initial=0), halves.view(np.int16).max(initial=0)
+    return bool(negative >= _SIGN | _INFINITY or positive >= _INFINITY)
 
 
 class BFloat16(Compressor):
@@ -32,7 +43,15 @@ class BFloat16(Compressor):
         return 16 * dimension
 
     def payload(self, code: Code, dimension: int) -> bytes:
-        return np.asarray(code["halves"], ">u2").tobytes()
+        halves = np.asarray(code["halves"])
+        if _has_no_number(halves):
+            raise ValueError("a message has NaN or infinity, only finite numbers are sent")
+        return halves.astype(">u2").tobytes()
 
     def parse(self, payload: bytes, dimension: int) -> Code:
-        return {"halves": all_of(payload, dimension, ">u2").astype(np.uint16)}
+        found, rest = split_off(payload, dimension, ">u2")
+        nothing_else(rest)
+        halves = found.astype(np.uint16)
+        if _has_no_number(halves):
+            raise WireError("expected finite numbers, found NaN or infinity")
+        return {"halves": halves}

@@ -7,8 +7,8 @@ import numpy as np
 from hush.core.contract import Vector
 from hush.core.keys import Key
 from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import float_bytes, split_off
-from hush.wire import fixed_bits, pack_fixed, unpack_fixed
+from hush.uplink.parts import float_bytes, scales_of
+from hush.wire import WireError, fixed_bits, pack_fixed, unpack_fixed
 
 
 class Sign(Compressor):
@@ -20,7 +20,9 @@ class Sign(Compressor):
     unbiased = False
 
     def quantise(self, key: Key, vector: Vector) -> Code:
-        return {"scale": jnp.mean(jnp.abs(vector)), "signs": vector >= 0}
+        scale = jnp.mean(jnp.abs(vector))
+        # Where nothing but zeros is said they are +0, so that a vector has one code only.
+        return {"scale": scale, "signs": (vector >= 0) | (scale == 0)}
 
     def dequantise(self, code: Code, dimension: int) -> Vector:
         return code["scale"] * jnp.where(code["signs"], 1.0, -1.0)
@@ -38,5 +40,8 @@ class Sign(Compressor):
         return float_bytes(code["scale"]) + pack_fixed(np.asarray(code["signs"], np.uint8), 1)
 
     def parse(self, payload: bytes, dimension: int) -> Code:
-        scale, rest = split_off(payload, 1, ">f4")
-        return {"scale": np.float32(scale[0]), "signs": unpack_fixed(rest, dimension, 1).astype(bool)}
+        scales, rest = scales_of(payload, 1)
+        signs = unpack_fixed(rest, dimension, 1).astype(bool)
+        if scales[0] == 0 and not signs.all():
+            raise WireError(f"expected plus signs alone where the scale is 0, found {np.sum(~signs)} others")
+        return {"scale": scales[0], "signs": signs}

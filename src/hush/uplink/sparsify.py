@@ -8,10 +8,11 @@ from jax import lax
 
 from hush.core.check import whole
 from hush.core.contract import Vector
+from hush.core.counts import Count
 from hush.core.keys import Key, at
 from hush.core.shuffle import shuffled
 from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import SEED_BITS, all_of, float_bytes, key_of, seed_of, split_off
+from hush.uplink.parts import SEED_BITS, float_bytes, floats_of, key_of, nothing_else, seed_of, split_off
 from hush.wire import pack_positions, positions_bits, unpack_positions
 
 
@@ -46,7 +47,7 @@ class TopK(Compressor):
     def variance(self, dimension: int) -> float:
         return 1 - self.k / dimension
 
-    def payload_bits(self, code: Code, dimension: int) -> jax.Array:
+    def payload_bits(self, code: Code, dimension: int) -> Count | int:
         return 32 * self.k + positions_bits(code["positions"], dimension)
 
     def payload(self, code: Code, dimension: int) -> bytes:
@@ -54,9 +55,8 @@ class TopK(Compressor):
 
     def parse(self, payload: bytes, dimension: int) -> Code:
         _at_most(self.k, dimension)
-        values, rest = split_off(payload, self.k, ">f4")
-        positions = unpack_positions(rest, self.k, dimension).astype(np.int32)
-        return {"positions": positions, "values": values.astype(np.float32)}
+        values, rest = floats_of(payload, self.k)
+        return {"positions": unpack_positions(rest, self.k, dimension).astype(np.int32), "values": values}
 
 
 class RandomK(Compressor):
@@ -94,4 +94,6 @@ class RandomK(Compressor):
 
     def parse(self, payload: bytes, dimension: int) -> Code:
         seed, rest = split_off(payload, 2, ">u4")
-        return {"seed": seed.astype(np.uint32), "values": all_of(rest, self.k, ">f4").astype(np.float32)}
+        values, rest = floats_of(rest, self.k)
+        nothing_else(rest)
+        return {"seed": seed.astype(np.uint32), "values": values}

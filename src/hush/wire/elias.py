@@ -21,6 +21,7 @@ from hush.wire.frame import WireError
 KINDS = ("gamma", "delta", "omega")
 LARGEST = 2**31 - 1
 _MOST = 30  # floor_log2(LARGEST)
+_FEW = 16  # bits of values that are counted one by one
 _LEVELS = 4  # groups of the longest omega code: LARGEST, 30, 4, 2
 
 Values = npt.NDArray[np.int64]
@@ -67,8 +68,17 @@ LENGTHS = np.array([lengths(kind, 1 << np.arange(_MOST + 1)) for kind in KINDS],
 
 def shortest(values: npt.ArrayLike) -> tuple[str, int]:
     """The kind that takes the fewest bits for all values together, the earlier of equals, and these bits."""
-    places = np.bincount(floor_log2(_positive(values)), minlength=_MOST + 1)
-    totals = (LENGTHS * places).sum(axis=1)
+    return shortest_of(_positive(values))
+
+
+def shortest_of(values: Values) -> tuple[str, int]:
+    """`shortest`, of values that are known to have codes."""
+    highest = int(values.max(initial=0)).bit_length()
+    if highest <= _FEW:  # then counting the values themselves is faster than taking logarithms of all of them
+        places = np.add.reduceat(np.bincount(values, minlength=2), 1 << np.arange(max(highest, 1)))
+    else:
+        places = np.bincount(floor_log2(values))
+    totals = (LENGTHS[:, : len(places)] * places).sum(axis=1)
     return KINDS[totals.argmin()], int(totals.min())
 
 

@@ -27,6 +27,8 @@ from hush.wire.frame import WireError
 if TYPE_CHECKING:
     import jax
 
+    from hush.core.counts import Count
+
 _LARGEST_DIMENSION = elias.LARGEST - 1
 _FIXED = len(elias.KINDS)  # the fourth kind of places
 
@@ -49,8 +51,8 @@ def pack_sparse(levels: npt.ArrayLike) -> bytes:
     return to_bytes(parts)
 
 
-def unpack_sparse(data: bytes, dimension: int) -> npt.NDArray[np.int32]:
-    """The vector [dimension] that was packed; a WireError if the bytes cannot be its."""
+def unpack_sparse(data: bytes, dimension: int, largest: int = elias.LARGEST) -> npt.NDArray[np.int32]:
+    """The vector [dimension] that was packed, its magnitudes `largest` at most; a WireError for any other bytes."""
     whole("dimension", dimension, 0, _LARGEST_DIMENSION)
     reader = Reader(from_bytes(data))
     count = int(_codes(reader, "delta", 1)[0]) - 1
@@ -59,9 +61,14 @@ def unpack_sparse(data: bytes, dimension: int) -> npt.NDArray[np.int32]:
     levels = np.zeros(dimension, dtype=np.int32)
     if count:
         kinds = [_kind(reader), _kind(reader)]
-        positions = _positions(_codes(reader, kinds[0], count), dimension)
+        runs = _codes(reader, kinds[0], count)
+        positions = _positions(runs, dimension)
         negative = reader.take(count)
         magnitudes = _codes(reader, kinds[1], count)
+        if magnitudes.max() > largest:
+            raise WireError(f"expected magnitudes of {largest} at most, found {magnitudes.max()}")
+        for name, kind, values in zip(("run lengths", "magnitudes"), kinds, (runs, magnitudes), strict=True):
+            _check_shortest(name, kind, elias.shortest_of(values)[0])
         levels[positions] = np.where(negative, -magnitudes, magnitudes)
     reader.finish()
     return levels
@@ -74,11 +81,14 @@ def pack_positions(positions: npt.ArrayLike, dimension: int) -> bytes:
     runs = np.diff(found, prepend=-1)
     if (runs < 1).any():
         raise ValueError("positions are not ascending, allowed are different ones in ascending order")
-    kind, bits = elias.shortest(runs)
-    width = _place_width(dimension)
-    if width * len(found) < bits:
-        return to_bytes([from_number(_FIXED, 2), *elias.write_planes(found, np.full(len(found), width))])
-    return to_bytes([from_number(elias.KINDS.index(kind), 2), elias.write(kind, runs)] if len(found) else [])
+    if not len(found):
+        return b""
+    number = _places_kind(runs, dimension)
+    if number == _FIXED:
+        parts = elias.write_planes(found, np.full(len(found), _place_width(dimension)))
+    else:
+        parts = [elias.write(elias.KINDS[number], runs)]
+    return to_bytes([from_number(number, 2), *parts])
 
 
 def unpack_positions(data: bytes, count: int, dimension: int) -> npt.NDArray[np.int64]:
@@ -97,39 +107,51 @@ def unpack_positions(data: bytes, count: int, dimension: int) -> npt.NDArray[np.
         else:
             runs = _codes(reader, elias.KINDS[number], count)
         positions = _positions(runs, dimension)
+        names = (*elias.KINDS, "places")
+        _check_shortest("places", names[number], names[_places_kind(runs, dimension)])
     reader.finish()
     return positions
 
 
-def sparse_bits(levels: jax.Array) -> jax.Array:
+def sparse_bits(levels: jax.Array) -> Count:
     """What `pack_sparse` makes of an int32 vector [d], in bits, inside a compiled program."""
     import jax.numpy as jnp
+
+    from hush.core import counts
 
     nonzero = levels != 0
     count, runs = _shortest_runs(nonzero)
     magnitudes = _shortest(jnp.abs(levels), nonzero)
-    header = elias.lengths("delta", count + 1).astype(jnp.uint32)
-    return _whole_bytes(header + jnp.where(count > 0, 4 + runs + count + magnitudes, 0))
+    header = counts.count(elias.lengths("delta", count + 1))
+    return (header + (magnitudes + runs + count + 4).where(count > 0)).whole_bytes()
 
 
-def positions_bits(positions: jax.Array, dimension: int) -> jax.Array:
+def positions_bits(positions: jax.Array, dimension: int) -> Count | int:
     """What `pack_positions` makes of ascending int32 positions [k], in bits, inside a compiled program."""
     import jax.numpy as jnp
 
+    from hush.core import counts
+
     whole("dimension", dimension, 0, _LARGEST_DIMENSION)
-    count = positions.shape[0]
-    if not count:
-        return jnp.uint32(0)
+    if not positions.shape[0]:
+        return 0
     runs = jnp.diff(positions, prepend=-1)
-    return _whole_bytes(2 + jnp.minimum(_shortest(runs, runs > 0), jnp.uint32(count * _place_width(dimension))))
+    places = counts.count(positions.shape[0] * _place_width(dimension))
+    return (counts.least(_shortest(runs, runs > 0), places) + 2).whole_bytes()
 
 
-def index_bits(mask: jax.Array) -> jax.Array:
+def index_bits(mask: jax.Array) -> Count:
     """What `pack_positions` makes of the places that are true in a mask [d], in bits, inside a compiled program."""
     import jax.numpy as jnp
 
+    from hush.core import counts
+
     count, runs = _shortest_runs(mask)
-    return jnp.where(count > 0, _whole_bytes(2 + jnp.minimum(runs, count * _place_width(mask.shape[0]))), 0)
+    width = _place_width(mask.shape[0])
+    # Where the places take more than a word can say, the runs, which do not, are shorter.
+    fits = count <= jnp.uint32((counts.WORD - 1) // max(width, 1))
+    shorter = jnp.where(fits, jnp.minimum(runs, count * width), runs)
+    return (counts.count(shorter) + 2).whole_bytes().where(count > 0)
 
 
 # Reading.
@@ -148,6 +170,18 @@ def _kind(reader: Reader) -> str:
     return elias.KINDS[number]
 
 
+def _check_shortest(name: str, kind: str, shortest: str) -> None:
+    """A sender takes the shortest code, the earlier of equals; so a vector has one code only."""
+    if kind != shortest:
+        raise WireError(f"expected {name} by the shortest code, {shortest}, found {kind}")
+
+
+def _places_kind(runs: elias.Values, dimension: int) -> int:
+    """The number of the shortest of the four codes of places."""
+    kind, bits = elias.shortest_of(runs)
+    return _FIXED if _place_width(dimension) * len(runs) < bits else elias.KINDS.index(kind)
+
+
 def _positions(runs: elias.Values, dimension: int) -> elias.Values:
     positions = np.cumsum(runs) - 1
     if runs.min() < 1 or positions[-1] >= dimension:
@@ -163,24 +197,14 @@ def _place_width(dimension: int) -> int:
 # Counting inside a compiled program.
 
 
-def _whole_bytes(bits: jax.Array) -> jax.Array:
-    return (bits + 7) // 8 * 8
-
-
-def _shortest(values: jax.Array, counted: jax.Array) -> jax.Array:
+def _shortest(values: jax.Array, counted: jax.Array) -> Count:
     """The bits of the shortest code for those of the values that are counted."""
     import jax.numpy as jnp
-    from jax import lax
+
+    from hush.core import counts
 
     sizes = [jnp.where(counted, elias.lengths(kind, jnp.maximum(values, 1)), 0) for kind in elias.KINDS]
-    operands = tuple(size.astype(jnp.uint32) for size in sizes)
-    # One reduction of all three reads the values once, and is 20 times as fast as three where they do not fit a cache.
-    totals = lax.reduce(operands, (jnp.uint32(0),) * len(operands), _added, (0,))
-    return jnp.stack(totals).min()
-
-
-def _added(one: tuple[jax.Array, ...], other: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+    return counts.least(*counts.totals(sizes, int(elias.LENGTHS.max())))
 
 
 def _shortest_runs(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -188,7 +212,8 @@ def _shortest_runs(mask: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     A run is at least 2**k long if none of the 2**k - 1 places before its end is in the mask, and a code's length
     depends on the highest such k alone. So no run length has to be known, only which windows are empty, and windows
-    grow by doubling, in words of 32 places. At d = 159,010 this takes 0.2 ms on one core; finding the place before
+    grow by doubling, in words of 32 places. No code of a run is longer than twice the run, so all of them together
+    stay below 2**32, as d stays below 2**31. At d = 159,010 this takes 0.2 ms on one core; finding the place before
     takes 0.6 by an associative scan, 0.7 by a scan over blocks, 1.8 by a scatter, 1.8 to 3.1 by lax.cummax.
     """
     import jax.numpy as jnp
