@@ -43,6 +43,25 @@ def test_an_exception_that_a_library_swallowed_is_raised_again():
             stopping.check()
 
 
+class Callback:
+    """An object whose end is a callback that cannot raise, as those of libraries are."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+
+
+def test_an_exception_that_a_callback_dropped_is_raised_again_at_once(capfd):
+    with listening(), pytest.raises(KeyboardInterrupt):
+        _let_go(Callback())
+    assert "Exception ignored" not in capfd.readouterr().err
+
+
+def _let_go(thing):
+    del thing
+    time.sleep(60)
+
+
 def test_it_is_answered_at_once_even_where_no_step_of_the_program_comes_between(capfd):
     """The thread answers while the main thread is blocked in one call that it cannot be called out of."""
     with listening() as stopping:

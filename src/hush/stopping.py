@@ -5,6 +5,7 @@ written first; a second signal ends it at once all the same. Compiled code hears
 answers that it was heard.
 """
 
+import _thread
 import contextlib
 import os
 import signal
@@ -28,6 +29,7 @@ class Stopping:
         self.spoken = True  # whether to answer
         self._leave = leave  # whether the process is ours to end, when it cannot stop in time
         self._answered = False
+        self._repeated = False
 
     def __bool__(self) -> bool:
         return self.signal != 0
@@ -49,8 +51,19 @@ class Stopping:
         if again or not self.finishing:
             raise KeyboardInterrupt
 
+    def swallowed(self, unraisable: Any) -> bool:
+        """A callback of a library cannot pass the exception on, and drops it: raise it again in the program itself."""
+        if not (self and isinstance(unraisable.exc_value, KeyboardInterrupt)):
+            return False
+        self._repeated = True
+        _thread.interrupt_main(self.signal)
+        return True
+
     def answer(self, number: int) -> None:
         """What is done about a signal at once, whatever the program is doing."""
+        if self._repeated:  # by ourselves
+            self._repeated = False
+            return
         name = signal.Signals(number).name
         if self.spoken:
             first = self.finishing and not self._answered
@@ -81,11 +94,14 @@ def listening(leave: bool = False) -> Iterator[Stopping]:
     heard = [number for number in SIGNALS if earlier[number] not in (signal.SIG_IGN, None)]
     for number in heard:
         signal.signal(number, stopping.hear)
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda unraisable: None if stopping.swallowed(unraisable) else hook(unraisable)
     _listening.append(stopping)
     try:
         with _answering(stopping):
             yield stopping
     finally:
+        sys.unraisablehook = hook
         _listening.pop()
         for number in heard:
             signal.signal(number, earlier[number])

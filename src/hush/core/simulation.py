@@ -22,8 +22,8 @@ KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_e
 
 
 def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
-    """Values summed by place; whole numbers in whole numbers, since double precision is exact up to 2^53 only."""
-    sums = np.zeros(shape, np.int64 if values.dtype.kind in "iu" else np.float64)
+    """Whole numbers summed by place, in whole numbers: double precision is exact up to 2^53 only."""
+    sums = np.zeros(shape, np.int64)
     np.add.at(sums.reshape(-1), who, values)
     return sums
 
