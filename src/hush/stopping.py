@@ -5,19 +5,19 @@ written first; a second signal ends it at once all the same. Compiled code hears
 answers that it was heard.
 """
 
-import _thread
 import contextlib
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 # Containers are killed ten seconds after they were asked to stop: better to leave before, with the last checkpoint.
 GRACE_SECONDS = 8.0
+REPEAT_SECONDS = 0.05
 
 
 class Stopping:
@@ -56,7 +56,9 @@ class Stopping:
         if not (self and isinstance(unraisable.exc_value, KeyboardInterrupt)):
             return False
         self._repeated = True
-        _thread.interrupt_main(self.signal)
+        _soon(
+            REPEAT_SECONDS, lambda number: os.kill(os.getpid(), number), self.signal
+        )  # from here it would be dropped once more
         return True
 
     def answer(self, number: int) -> None:
@@ -71,9 +73,7 @@ class Stopping:
             _say(f"heard {name}: {done}")
         self._answered = True
         if self._leave and number != signal.SIGINT:
-            timer = threading.Timer(GRACE_SECONDS, os._exit, (128 + number,))
-            timer.daemon = True
-            timer.start()
+            _soon(GRACE_SECONDS, os._exit, 128 + number)
 
 
 _listening: list[Stopping] = []
@@ -133,6 +133,12 @@ def _answering(stopping: Stopping) -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(-1)
         theirs.close()  # which ends the thread
+
+
+def _soon(seconds: float, action: Callable[[int], object], number: int) -> None:
+    timer = threading.Timer(seconds, action, (number,))
+    timer.daemon = True
+    timer.start()
 
 
 def _say(line: str) -> None:
