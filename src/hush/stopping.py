@@ -56,9 +56,8 @@ class Stopping:
         if not (self and isinstance(unraisable.exc_value, KeyboardInterrupt)):
             return False
         self._repeated = True
-        _soon(
-            REPEAT_SECONDS, lambda number: os.kill(os.getpid(), number), self.signal
-        )  # from here it would be dropped once more
+        # A little later: from here it would be dropped once more.
+        _soon(REPEAT_SECONDS, lambda number: os.kill(os.getpid(), number), self.signal)
         return True
 
     def answer(self, number: int) -> None:
