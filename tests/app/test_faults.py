@@ -91,9 +91,9 @@ def errors(place):
 
 
 def test_killed_at_any_time_it_goes_on_as_if_nothing_had_been(place):
-    """Ten times `kill -9` after a random while, from before the folder exists on; then against a straight run."""
+    """Six times `kill -9` after a random while, from before the folder exists on; then against a straight run."""
     draws, folder = random.Random(5), place / "run"
-    for turn in range(10):
+    for turn in range(6):
         again = ("resume", "run") if (folder / "settings.toml").is_file() else ("run", "long.toml", "--out", "run")
         if not (folder / "settings.toml").is_file() and folder.exists():
             again = (*again, "--force")
