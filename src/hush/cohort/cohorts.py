@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import random
 from scipy import stats
 
-from hush.core.check import known, positive, whole
+from hush.core.check import at_most, known, positive, whole
 from hush.core.contract import Cohort, Draw, Population
 from hush.core.keys import Key
 from hush.core.shuffle import shuffled
@@ -163,8 +163,7 @@ class Poisson(Cohort):
 
     def __check_init__(self) -> None:
         positive("rate", self.rate)
-        if self.rate > 1:
-            raise ValueError(f"rate must be a probability above 0 and at most 1, found {self.rate}")
+        at_most("rate", self.rate, 1, "a probability above 0 and at most 1")
         known("weighting", self.weighting, WEIGHTINGS)
 
     def slots(self, clients: int) -> int:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import at_least, positive, whole
+from hush.core.check import seed as check_seed
 from hush.core.keys import Key
 from hush.tasks.measures import binary, regression
 from hush.tasks.problem import Recipe, Supervised, supervised
@@ -54,7 +55,7 @@ def _teachers(
     whole("examples", examples)
     whole("dimension", dimension)
     at_least("heterogeneity", heterogeneity, 0)
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
     draws = np.random.default_rng(seed)
     common = draws.normal(size=dimension) / np.sqrt(dimension)
     own = common + heterogeneity * draws.normal(size=(clients, dimension)) / np.sqrt(dimension)

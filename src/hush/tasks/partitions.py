@@ -19,6 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
 from hush.core.check import at_least, positive, whole
+from hush.core.check import seed as check_seed
 
 Indices = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]  # examples per [client, class]
@@ -282,7 +283,7 @@ def _deal(class_of: Indices, counts: Counts, generator: np.random.Generator) -> 
 
 def _generator(seed: int, purpose: str, *address: int) -> np.random.Generator:
     """Randomness of its own for each (seed, purpose, address)."""
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
     key = (zlib.crc32(purpose.encode()), *address)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import at_least, whole
+from hush.core.check import seed as check_seed
 from hush.core.contract import Params, Population, Problem
 from hush.core.keys import Key
 from hush.tasks.problem import Numbered, Recipe
@@ -38,7 +39,7 @@ class Potentials(Problem):
     def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
         mine = jnp.arange(self.population.clients) % parts == part
         each = jax.vmap(self.potential, (None, 0))(params, self.data)
-        return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / jnp.sum(self.population.sizes)}
+        return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / float(self.population.examples)}
 
 
 class Potential(Numbered):
@@ -137,7 +138,7 @@ def gaussian_posterior(
     whole("dimension", dimension)
     at_least("heterogeneity", heterogeneity, 0)
     at_least("shapes", shapes, 0)
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
     usual = COVARIANCE if dimension == 2 else np.eye(dimension)
     common = np.asarray(usual if covariance is None else covariance, float)
     if common.shape != (dimension, dimension) or not np.allclose(common, common.T):
