@@ -12,7 +12,7 @@ back by the client before it sends, as far as it knows the phase: what is left i
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -239,7 +239,7 @@ class Groups(Fading):
 
     first: Fading
     second: Fading
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("size", self.size, lowest=0)

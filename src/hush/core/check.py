@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
     elif np.ndim(value) and isinstance(value, np.ndarray | jax.Array):
         return f"an array of shape {np.shape(value)}"
     elif isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
-        value = value.item() if jax.dtypes.issubdtype(value.dtype, np.number) else value
+        value = value.item() if _is_numeric(value.dtype) else value
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
@@ -46,7 +46,7 @@ def scalar(value: Any) -> Any:
 
 
 def _is_numeric(kind: Any) -> bool:
-    return jax.dtypes.issubdtype(kind, np.number) or jax.dtypes.issubdtype(kind, np.bool_)
+    return jax.numpy.issubdtype(kind, np.number) or jax.numpy.issubdtype(kind, np.bool_)
 
 
 def _judge(name: str, value: Any, word: str, lowest: float, above: bool) -> None:
@@ -100,6 +100,12 @@ def whole(name: str, value: Any, lowest: int = 1, highest: int | None = None) ->
     allowed = f"of at least {lowest}" if most is None else f"from {lowest} to {most}"
     hint = "; a JAX array is no fixed number, say int(…)" if isinstance(value, jax.Array) else ""
     raise ValueError(f"{name} must be a whole number {allowed}, found {shown(value)}{hint}")
+
+
+def flag(name: str, value: Any) -> None:
+    """True or False: other things would count as one of them, and not as the one that was meant."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, found {shown(value)}")
 
 
 def seed(name: str, value: Any) -> None:

@@ -33,7 +33,7 @@ def numbered(repetitions: int | Sequence[int]) -> Sequence[int]:
     """`5` are repetitions 0 to 4; a list names them, so that more can be added to an earlier run."""
     if not isinstance(repetitions, list | tuple | range | np.ndarray):
         whole("repetitions", repetitions, 1, MOST_LANES)
-        return range(int(repetitions))
+        return range(int(repetitions))  # type: ignore[arg-type]
     if not 1 <= len(repetitions) <= MOST_LANES or np.ndim(repetitions) != 1:
         raise ValueError(f"repetitions must be 1 to {MOST_LANES:,} numbers in one list, found {shown(repetitions)}")
     for name in repetitions:

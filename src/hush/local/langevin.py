@@ -54,7 +54,9 @@ class Langevin(Direction):
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Round:
         if "common" not in broadcast:
             raise ValueError("Langevin draws noise that all clients share: tell them hush.broadcast(…, common=key)")
-        return Round(jnp.float32(data.population.examples), self.spread(data.share, data.population), broadcast["common"])
+        return Round(
+            jnp.float32(data.population.examples), self.spread(data.share, data.population), broadcast["common"]
+        )
 
     def __call__(self, step: Step, gradient: Params, params: Params, context: Round) -> Params:
         flat, unravel = ravel_pytree(params)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import known, whole
+from hush.core.check import known, scalar, whole
 from hush.core.contract import ClientData, Info, LocalRule, Message, Params, Population, State
 from hush.core.keys import Key, at
 from hush.core.schedules import Rate, check_rate, rate
@@ -59,8 +59,8 @@ class LocalSGD(LocalRule):
     """
 
     lr: Rate
-    steps: int | None = eqx.field(default=None, static=True)
-    epochs: int | None = eqx.field(default=None, static=True)
+    steps: int | None = eqx.field(default=None, static=True, converter=scalar)
+    epochs: int | None = eqx.field(default=None, static=True, converter=scalar)
     batches: Batches = Full()
     direction: tuple[Direction, ...] = ()
     oracle: Oracle = MeanGradient()

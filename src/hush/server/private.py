@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import at_most, positive, whole
+from hush.core.check import at_most, positive, scalar, whole
 from hush.core.contract import Message, ServerRule, State, Vector
 from hush.core.keys import Key
 from hush.core.plain import Add
@@ -54,8 +54,8 @@ class CorrelatedNoise(ServerRule):
     """
 
     std: float
-    rounds: int = eqx.field(static=True)
-    bands: int = eqx.field(static=True)
+    rounds: int = eqx.field(static=True, converter=scalar)
+    bands: int = eqx.field(static=True, converter=scalar)
     inner: ServerRule = Add()
     receives = ("update",)
 
