@@ -113,7 +113,7 @@ PIECES = [
     (local(lambda m, i: ({}, i)), r"must send a dictionary of \['update'\], found a dictionary of nothing"),
     (
         local(lambda m, i: (m | {"more": m["update"]}, i)),
-        "must send a dictionary of .* found a dictionary of more, update",
+        "found a dictionary of more, update",
     ),
     (local(lambda m, i: m), "must return a message and an info, found dict"),
     (local(lambda m, i: (m, i, {})), "must return a message and an info, found 3 things"),

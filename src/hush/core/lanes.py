@@ -6,6 +6,7 @@ A lane has a key of its own and its own value of every float setting. Swept or n
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -80,12 +81,35 @@ def _dotted(path: Sequence[Any]) -> str:
     return ".".join(str(name) for name in names)
 
 
-def with_lanes(algorithm: Any, lanes: Sequence[Lane]) -> Any:
-    """The algorithm with every float setting as an array [lanes], the swept ones each with its own values."""
-    settings, swept = float_settings(algorithm), lanes[0].settings
+def check_sweep(algorithm: Any, sweep: Mapping[str, Sequence[float]] | None) -> None:
+    """Refuse a sweep over what is no setting, or over values that its piece would refuse.
+
+    Pieces ask for numbers within bounds: if the corners of the grid keep them, all its points do.
+    """
+    swept, settings = _swept(sweep), float_settings(algorithm)
     for path in swept:
         if path not in settings:
             raise ValueError(f"cannot sweep over {path!r}: no such float setting; {nearest(path, settings)}")
+    for corner in itertools.product(*((min(values), max(values)) for values in swept.values()) if swept else ()):
+        _check_again(at_point(algorithm, dict(zip(swept, corner, strict=True))))
+
+
+def _check_again(part: Any) -> None:
+    """What every piece checked when it was made, of a piece whose settings have changed."""
+    if isinstance(part, tuple | list):
+        for each in part:
+            _check_again(each)
+    if isinstance(part, eqx.Module):
+        for field in fields(part):
+            _check_again(getattr(part, field.name, None))
+        for kind in type(part).__mro__:
+            if "__check_init__" in vars(kind):
+                kind.__check_init__(part)  # type: ignore[attr-defined]
+
+
+def with_lanes(algorithm: Any, lanes: Sequence[Lane]) -> Any:
+    """The algorithm with every float setting as an array [lanes], the swept ones each with its own values."""
+    swept = lanes[0].settings
 
     def spread(path: Any, leaf: Any) -> Any:
         if isinstance(leaf, FLOATS):

@@ -12,7 +12,7 @@ from hush.core.admission import check_memory, check_pair, rounds_at_once
 from hush.core.algorithm import BITS_PER_NUMBER, Algorithm, InTurn, check
 from hush.core.check import seed as check_seed
 from hush.core.contract import Problem
-from hush.core.lanes import keys, lay_out, with_lanes
+from hush.core.lanes import check_sweep, keys, lay_out, with_lanes
 from hush.core.layout import choose
 from hush.core.phase import Layout, Log
 from hush.core.rehearsal import rehearse
@@ -138,6 +138,7 @@ class Simulation:
         for phase in algorithm.phases:
             phase.local.check(population)
         self.lanes = lay_out(repetitions, sweep)
+        check_sweep(algorithm, sweep)
         rehearse(algorithm, problem)
         at_once = rounds_at_once(len(self.lanes), max(slots), len(slots))
         over = mesh.make(len(self.lanes), devices)

@@ -25,7 +25,7 @@ def read(path: str | Path) -> Tables:
             content = file.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
             raise SettingsError(str(path), f"is no settings file: it is larger than {LARGEST_FILE // 10**6} MB")
-        return _parsed(content.decode("utf-8"), str(path))
+        return _parsed(content.decode("utf-8-sig"), str(path))  # some editors begin with a mark
     except FileNotFoundError:
         near = sorted(other.name for other in path.parent.glob("*.toml"))
         known = f"there: {', '.join(near)}" if near else f"no settings files in {path.parent}"
@@ -48,8 +48,10 @@ def _parsed(text: str, place: str) -> Tables:
         tables = tomllib.loads(text)
     except RecursionError:
         raise SettingsError(place, f"is nested more than {DEEPEST} deep") from None
-    except ValueError as error:  # a TOMLDecodeError, whose message ends with the line and the column, or a huge number
+    except tomllib.TOMLDecodeError as error:  # its message ends with the line and the column
         raise SettingsError(place, f"is not TOML: {error}") from error
+    except ValueError as error:  # Python's own limit
+        raise SettingsError(place, "holds a number of thousands of digits; allowed are 64 bits") from error
     check_depth(tables, place)
     return tables
 
@@ -113,9 +115,11 @@ def _value(text: str, place: str) -> Any:
         parsed = tomllib.loads(f"value = {text}")
     except RecursionError:
         raise SettingsError(place, f"is nested more than {DEEPEST} deep") from None
-    except ValueError as error:
-        if text[0] in "[{\"'" or not isinstance(error, tomllib.TOMLDecodeError):  # was meant as TOML
+    except tomllib.TOMLDecodeError as error:
+        if text[0] in "[{\"'":  # was meant as TOML
             raise SettingsError(place, f"is not a TOML value, found {shown(text)}: {error}") from error
         return text
+    except ValueError as error:  # Python's own limit
+        raise SettingsError(place, "is a number of thousands of digits; allowed are 64 bits") from error
     check_depth(parsed, place)
     return parsed["value"] if list(parsed) == ["value"] else text

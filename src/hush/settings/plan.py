@@ -55,6 +55,8 @@ class Run:
         for name in ("bit_budget", "capacity", "epsilon", "delta"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
+        if self.delta >= 1:
+            raise ValueError(f"delta must be a number above 0 and below 1, found {self.delta}")
         seed("seed", self.seed)
         numbered(self.repetitions)
         whole("evaluate_every", self.evaluate_every)
