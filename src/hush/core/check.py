@@ -49,12 +49,12 @@ def _is_numeric(kind: Any) -> bool:
     return jax.numpy.issubdtype(kind, np.number) or jax.numpy.issubdtype(kind, np.bool_)
 
 
-def _judge(name: str, value: Any, word: str, lowest: float, above: bool) -> None:
+def _judge(name: str, value: Any, word: str, lowest: float, above: bool, largest: float = LARGEST_NUMBER) -> None:
     if unknown_yet(value):
         return
     if isinstance(value, np.ndarray | jax.Array) and np.ndim(value) and np.size(value):
         for entry in (np.min(value), np.max(value)):  # one for each client, say; NaN is both
-            _judge(f"every entry of {name}", entry, word, lowest, above)
+            _judge(f"every entry of {name}", entry, word, lowest, above, largest)
         return
     number = scalar(value)
     if isinstance(number, bool) or not isinstance(number, int | float):
@@ -62,8 +62,8 @@ def _judge(name: str, value: Any, word: str, lowest: float, above: bool) -> None
     enough = number > lowest if above else number >= lowest
     if not enough or not number < float("inf"):
         raise ValueError(f"{name} must be {word}, found {shown(value)}")
-    if number > LARGEST_NUMBER:
-        raise ValueError(f"{name} must be {word} and at most {LARGEST_NUMBER:.2g}, found {shown(value)}")
+    if number > largest:
+        raise ValueError(f"{name} must be {word} and at most {largest:.2g}, found {shown(value)}")
 
 
 def number(name: str, value: Any) -> Any:
@@ -73,9 +73,9 @@ def number(name: str, value: Any) -> Any:
     return float(found) if isinstance(found, int | float) else value
 
 
-def positive(name: str, value: Any) -> None:
-    """A number above zero, and finite."""
-    _judge(name, value, "a positive number", 0, above=True)
+def positive(name: str, value: Any, largest: float = LARGEST_NUMBER) -> None:
+    """A number above zero, and finite; `largest` is another where it never becomes one of 32 bits."""
+    _judge(name, value, "a positive number", 0, above=True, largest=largest)
 
 
 def at_least(name: str, value: Any, lowest: float) -> None:

@@ -115,7 +115,7 @@ def dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, seed: int, mini
     """
     class_of, supply = _classes(labels)
     _check_share(len(class_of), clients, minimum)
-    positive("alpha", alpha)
+    positive("alpha", alpha, largest=float("inf"))
     generator = _generator(seed, "dirichlet")
     # Beyond these limits the shares are all or nothing, or equal, anyway, and the sampler may overflow.
     concentration = np.full(clients, min(max(alpha, 1e-8), 1e12))
