@@ -92,12 +92,16 @@ def at_most(name: str, value: Any, highest: float, word: str) -> None:
 
 def whole(name: str, value: Any, lowest: int = 1, highest: int | None = None) -> None:
     """A whole number not below `lowest` and not above `highest`, which is what 32 bits hold if it is not given."""
+    too_large = highest is None and isinstance(value, int | np.integer) and value > LARGEST
+    natural(name, value, lowest, LARGEST if too_large else highest)
+
+
+def natural(name: str, value: Any, lowest: int = 1, highest: int | None = None) -> None:
+    """A whole number of a formula, which no array has to hold: without an upper bound unless there is one."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if is_whole and lowest <= value <= (LARGEST if highest is None else highest):
+    if is_whole and lowest <= value and (highest is None or value <= highest):
         return
-    too_large = is_whole and highest is None and value >= lowest
-    most = LARGEST if too_large else highest
-    allowed = f"of at least {lowest}" if most is None else f"from {lowest} to {most}"
+    allowed = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest}"
     hint = "; a JAX array is no fixed number, say int(…)" if isinstance(value, jax.Array) else ""
     raise ValueError(f"{name} must be a whole number {allowed}, found {shown(value)}{hint}")
 
