@@ -78,9 +78,9 @@ def positive(name: str, value: Any, largest: float = LARGEST_NUMBER) -> None:
     _judge(name, value, "a positive number", 0, above=True, largest=largest)
 
 
-def at_least(name: str, value: Any, lowest: float) -> None:
-    """A number not below `lowest`, and finite."""
-    _judge(name, value, f"a number of at least {lowest}", lowest, above=False)
+def at_least(name: str, value: Any, lowest: float, largest: float = LARGEST_NUMBER) -> None:
+    """A number not below `lowest`, and finite; `largest` as in `positive`."""
+    _judge(name, value, f"a number of at least {lowest}", lowest, above=False, largest=largest)
 
 
 def at_most(name: str, value: Any, highest: float, word: str) -> None:
