@@ -267,7 +267,7 @@ def test_decibels():
         (lambda: GaussianReal(1.0, -0.1), "variance must be a number of at least 0"),
         (lambda: Rayleigh(0.0), "power must be a positive number"),
         (lambda: Rician(-1.0), "factor must be a number of at least 0"),
-        (lambda: Correlated(Rayleigh(), 1.5), "correlation must lie from -1 to 1, found 1.5"),
+        (lambda: Correlated(Rayleigh(), 1.5), "correlation must be a number from -1 to 1, found 1.5"),
         (lambda: Correlated(Estimated(Rayleigh(), 0.1), 0.5), "takes a law without memory, found Estimated"),
         (lambda: PathLoss(Rayleigh(), 3.0, 1.0, 2.0), "least distance must be at most the radius 1.0, found 2.0"),
         (lambda: Groups(Rayleigh(), Constant(), 5), "both be real or both be complex"),

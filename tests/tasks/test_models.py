@@ -327,7 +327,7 @@ def test_big_models_have_finite_logits_and_gradients(name: str, options: dict[st
         ("mobilenet_v2", {"norm": None}, r"unknown norm None; did you mean 'none'\? known: group, none"),
         ("lenet5", {"pool": "men"}, r"unknown pool 'men'; did you mean 'mean'\? known: max, mean"),
         ("lenet5", {"activation": "gelu"}, r"unknown activation 'gelu'; did you mean 'relu'\? known: relu, tanh"),
-        ("mlp", {"hidden": 0}, r"hidden is 0; allowed: a positive integer"),
+        ("mlp", {"hidden": 0}, r"hidden .* must be a whole number of at least 1, found 0"),
     ],
 )
 def test_unknown_names_are_answered_with_the_known_ones(name: str, options: dict[str, object], message: str) -> None:

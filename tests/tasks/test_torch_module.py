@@ -324,10 +324,10 @@ def test_modules_refused(make: Callable[[], Any], message: str) -> None:
 )
 def test_modules_refused_when_first_tried(make: Callable[[], Any], message: str) -> None:
     state = torch.random.get_rng_state()
-    problem = problem_with(make(), (6,))
+    module = make()
     torch.random.set_rng_state(state)
     with pytest.raises(ValueError, match=message):
-        eqx.filter_jit(problem.evaluate)(problem.init(jax.random.key(0)))
+        problem_with(module, (6,))
     assert torch.equal(torch.random.get_rng_state(), state)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hush.algorithms.fedavg import fedavg
 from hush.core.algorithm import Algorithm
-from hush.core.check import known
+from hush.core.check import known, number
 from hush.core.contract import ServerRule
 from hush.core.schedules import Rate
 from hush.server import Replace
@@ -51,4 +51,4 @@ def ce_fedavg(
             )
         server = Replace()
     local = replace(plain.local, send="model" if clipping == "model" else "update")  # type: ignore[call-arg]
-    return replace(plain, local=local, uplink=(Clip(float(clip)),), server=server)
+    return replace(plain, local=local, uplink=(Clip(number("clip", clip)),), server=server)

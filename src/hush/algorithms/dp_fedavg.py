@@ -10,7 +10,7 @@ from hush.algorithms.ce_fedavg import CLIPPED, ce_fedavg
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.algorithm import Algorithm
-from hush.core.check import known, positive, whole
+from hush.core.check import flag, known, number, positive, whole
 from hush.core.contract import Cohort, ServerRule, Stage
 from hush.core.schedules import Rate
 from hush.local import ClippedToBroadcast
@@ -57,7 +57,9 @@ def dp_fedavg(
     """
     for name, value, names in (("draw", draw, DRAWS), ("noise", noise, PLACES), ("clipping", clipping, CLIPPED)):
         known(name, value, names)
+    whole("population", population)
     whole("clients", clients, 1, population)
+    flag("adaptive", adaptive)
     if clip is None and not adaptive:
         raise ValueError("dp_fedavg takes a clip, or adaptive=True, found neither")
     if bands is not None and (draw, noise, adaptive, clipping) != ("cyclic", "server", False, "difference"):
@@ -85,7 +87,7 @@ def dp_fedavg(
         sampling=sampling,
     )
     made = replace(plain, cohort=_cohort(draw, clients, population))
-    bound = 1.0 if clip is None else float(clip)
+    bound = 1.0 if clip is None else number("clip", clip)
     if adaptive:
         made = replace(made, local=ClippedToBroadcast(made.local, INDICATOR), uplink=(), server=_adapting(made, bound))
         bound = sqrt(1 + (INDICATOR / 2) ** 2)  # of a message in units of the clip, and its indicator

@@ -3,7 +3,7 @@
 from hush.algorithms.assembly import as_rate
 from hush.cohort import Everyone, SchemeI, SchemeII
 from hush.core.algorithm import Algorithm
-from hush.core.check import known
+from hush.core.check import flag, known, number
 from hush.core.contract import Cohort
 from hush.core.schedules import Rate
 from hush.local import ClippedPerExample, Langevin, LocalSGD, MeanGradient, Oracle, batches
@@ -42,8 +42,14 @@ def fa_ld(
     if (scheme == "all") != (per_round is None):
         raise ValueError(f"schemes I and II take per_round, and all clients do not: found {scheme=}, {per_round=}")
     cohort: Cohort = Everyone() if per_round is None else SchemeI(per_round) if scheme == "I" else SchemeII(per_round)
-    oracle: Oracle = MeanGradient() if clip is None else ClippedPerExample(float(clip))
-    noise = Langevin(float(temperature), float(correlation), float(prior), cohort if unbiased else None)
+    oracle: Oracle = MeanGradient() if clip is None else ClippedPerExample(number("clip", clip))
+    flag("unbiased", unbiased)
+    noise = Langevin(
+        number("temperature", temperature),
+        number("correlation", correlation),
+        number("prior", prior),
+        cohort if unbiased else None,
+    )
     local = LocalSGD(
         as_rate(lr),
         steps=steps,

@@ -2,6 +2,7 @@
 
 from hush.algorithms.assembly import participants, training
 from hush.core.algorithm import Algorithm
+from hush.core.check import at_least, at_most, number, positive
 from hush.core.schedules import Rate
 from hush.server import Optimiser
 
@@ -22,6 +23,12 @@ def fedadam(
     weighting: str = "examples",
 ) -> Algorithm:
     """FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg."""
-    server = Optimiser("adam", {"learning_rate": float(server_lr), "b1": float(b1), "b2": float(b2), "eps": float(eps)})
+    positive("server_lr", server_lr)
+    positive("eps", eps)
+    for name, value in (("b1", b1), ("b2", b2)):
+        at_least(name, value, 0)
+        at_most(name, value, 1, "a number from 0 to 1")
+    given = {"learning_rate": server_lr, "b1": b1, "b2": b2, "eps": eps}
+    server = Optimiser("adam", {name: number(name, value) for name, value in given.items()})
     local = training(steps, epochs, lr, batch, sampling, weight_decay)
     return Algorithm(participants(clients, weighting), local, server=server)

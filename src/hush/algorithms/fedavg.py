@@ -24,4 +24,4 @@ def fedavg(
     subset (without replacement, once a round), replacement; `weighting` counts clients by examples or equally.
     """
     local = training(steps, epochs, lr, batch, sampling, weight_decay)
-    return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr)))
+    return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr, "server_lr")))

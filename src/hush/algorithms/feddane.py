@@ -6,6 +6,7 @@ minimises f_i(y) + ⟨g − ∇f_i(x), y⟩ + ½µ‖y − x‖² from x by loca
 
 from hush.algorithms.assembly import as_rate, participants, training
 from hush.core.algorithm import Algorithm, InTurn
+from hush.core.check import number
 from hush.core.schedules import Rate
 from hush.local import Gradient, GradientCorrection, Proximal
 from hush.server import Add, Gather
@@ -26,6 +27,6 @@ def feddane(
 ) -> InTurn:
     """FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg."""
     cohort = participants(clients, weighting)
-    local = training(steps, epochs, lr, batch, sampling, weight_decay, GradientCorrection(), Proximal(float(mu)))
+    local = training(steps, epochs, lr, batch, sampling, weight_decay, GradientCorrection(), Proximal(number("mu", mu)))
     gather = Algorithm(cohort, Gradient(), server=Gather())
-    return InTurn((gather, Algorithm(cohort, local, server=Add(as_rate(server_lr)))))
+    return InTurn((gather, Algorithm(cohort, local, server=Add(as_rate(server_lr, "server_lr")))))

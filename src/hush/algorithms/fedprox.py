@@ -2,6 +2,7 @@
 
 from hush.algorithms.assembly import as_rate, participants, training
 from hush.core.algorithm import Algorithm
+from hush.core.check import number
 from hush.core.schedules import Rate
 from hush.local import Proximal
 from hush.server import Add
@@ -21,5 +22,5 @@ def fedprox(
     weighting: str = "examples",
 ) -> Algorithm:
     """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg."""
-    local = training(steps, epochs, lr, batch, sampling, weight_decay, Proximal(float(mu)))
-    return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr)))
+    local = training(steps, epochs, lr, batch, sampling, weight_decay, Proximal(number("mu", mu)))
+    return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr, "server_lr")))

@@ -3,6 +3,7 @@
 from hush.algorithms.assembly import as_rate, participants, training
 from hush.channel import Fading, FullPower, GaussianReal, OverTheAir, PowerRule
 from hush.core.algorithm import Algorithm
+from hush.core.check import number
 from hush.core.contract import LocalRule
 from hush.core.schedules import Rate
 from hush.local import Gradient, batches
@@ -31,6 +32,7 @@ def over_the_air(
     local: LocalRule = Gradient(batches(batch, sampling))
     if steps is not None:
         local = training(steps, None, lr, batch, sampling, 0.0)
-    channel = OverTheAir(rule, fading, decibel, float(noise_variance), float(bound))
+    noise_variance, bound = number("noise_variance", noise_variance), number("bound", bound)
+    channel = OverTheAir(rule, fading, decibel, noise_variance, bound)
     cohort = participants(clients, "equal")
-    return Algorithm(cohort, local, (Clip(float(bound)),), channel, Add(as_rate(server_lr)))
+    return Algorithm(cohort, local, (Clip(bound),), channel, Add(as_rate(server_lr, "server_lr")))

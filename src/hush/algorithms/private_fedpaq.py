@@ -4,12 +4,12 @@ Two ways to add the noise: `step`, on every local step's gradient, and `output`,
 paper has it. At the same ε the first needs far less of it: one example can move a whole update E times as far.
 """
 
-from hush.algorithms.assembly import as_rate, participants
+from hush.algorithms.assembly import as_rate, decaying, participants
 from hush.core.algorithm import Algorithm
-from hush.core.check import known
+from hush.core.check import known, number, whole
 from hush.core.contract import LocalRule, Stage
 from hush.core.schedules import Rate
-from hush.local import Batches, ClippedPerExample, Direction, Fresh, Full, LocalSGD, Perturbed, Subset, WeightDecay
+from hush.local import Batches, ClippedPerExample, Fresh, Full, LocalSGD, Perturbed, Subset
 from hush.privacy import NoGuarantee, noise_multiplier_for, releases
 from hush.server import Add
 from hush.uplink import QSGD
@@ -49,15 +49,15 @@ def private_fedpaq(
         noise_multiplier = _calibrated(epsilon, delta, participations, examples, perturbation, steps, batch)
     elif (epsilon, delta, participations, examples) != (None,) * 4:
         raise ValueError("give either noise_multiplier, or epsilon with delta, participations and examples, not both")
-    decay: tuple[Direction, ...] = (WeightDecay(float(weight_decay)),) if weight_decay else ()
-    z, bound = float(noise_multiplier), float(clip)
+    decay = decaying(weight_decay)
+    z, bound = number("noise_multiplier", noise_multiplier), number("clip", clip)
     by_step = perturbation == "step"
     oracle = ClippedPerExample(bound, z if by_step else 0.0, microbatch)
     batches: Batches = Full() if batch is None else Fresh(batch) if by_step else Subset(batch)
     inner = LocalSGD(as_rate(lr), steps=steps, batches=batches, direction=decay, oracle=oracle)
     local: LocalRule = inner if by_step else Perturbed(inner, z)
     uplink: tuple[Stage, ...] = () if levels is None else (QSGD(levels, block, code),)
-    return Algorithm(participants(clients, weighting), local, uplink, server=Add(as_rate(server_lr)))
+    return Algorithm(participants(clients, weighting), local, uplink, server=Add(as_rate(server_lr, "server_lr")))
 
 
 def _calibrated(
@@ -75,6 +75,10 @@ def _calibrated(
             "private_fedpaq takes a noise_multiplier, or epsilon, delta, participations and examples, "
             f"found epsilon={epsilon}, delta={delta}, participations={participations}, examples={examples}"
         )
+    for name, value in (("steps", steps), ("participations", participations), ("examples", examples)):
+        whole(name, value)
+    if batch is not None:
+        whole("batch", batch)
     taken = examples if batch is None else batch if perturbation == "step" else steps * batch
     if taken > examples:
         raise NoGuarantee(f"a client of {examples} examples has no {taken} different ones for a round")

@@ -21,4 +21,6 @@ def scaffold(
 ) -> Algorithm:
     """FedAvg with control variates against client drift, at twice the bits both ways. Other settings as in fedavg."""
     local = training(steps, epochs, lr, batch, sampling, weight_decay, ControlVariate())
-    return Algorithm(participants(clients, weighting), Scaffold(local), server=AddWithControl(as_rate(server_lr)))
+    return Algorithm(
+        participants(clients, weighting), Scaffold(local), server=AddWithControl(as_rate(server_lr, "server_lr"))
+    )

@@ -12,14 +12,14 @@ back by the client before it sends, as far as it knows the phase: what is left i
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, at_most, number, positive, scalar, shown, unknown_yet, whole
 from hush.core.keys import Key, at
 
 # Correlated fading is defined for rounds below 2^30: each halving of that span costs one draw.
@@ -40,12 +40,6 @@ class Gains(NamedTuple):
 
     true: jax.Array
     known: jax.Array
-
-
-def _finite(name: str, value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(value, bool | str) or value is None or (number and not math.isfinite(value)):
-        raise ValueError(f"{name} must be a finite number, found {value!r}")
 
 
 class Fading(eqx.Module):
@@ -95,7 +89,7 @@ class Constant(Law):
     real = True
 
     def __check_init__(self) -> None:
-        _finite("gain", self.gain)
+        number("gain", self.gain)
 
     def coefficient(self, normals: jax.Array) -> jax.Array:
         return jnp.asarray(self.gain, normals.dtype)
@@ -109,7 +103,7 @@ class GaussianReal(Law):
     real = True
 
     def __check_init__(self) -> None:
-        _finite("mean", self.mean)
+        number("mean", self.mean)
         at_least("variance", self.variance, 0)
 
     def coefficient(self, normals: jax.Array) -> jax.Array:
@@ -192,8 +186,7 @@ class Correlated(Fading):
         if not isinstance(self.inner, Law):
             raise ValueError(f"correlated fading takes a law without memory, found {type(self.inner).__name__}")
         at_least("correlation", self.correlation, -1)
-        if isinstance(self.correlation, int | float) and self.correlation > 1:
-            raise ValueError(f"correlation must lie from -1 to 1, found {self.correlation!r}")
+        at_most("correlation", self.correlation, 1, "a number from -1 to 1")
 
     @property
     def real(self) -> bool:
@@ -223,8 +216,8 @@ class PathLoss(Fading):
         at_least("exponent", self.exponent, 0)
         for name in ("radius", "least", "reference"):
             positive(name, getattr(self, name))
-        if isinstance(self.radius, int | float) and isinstance(self.least, int | float) and self.least > self.radius:
-            raise ValueError(f"least distance must be at most the radius {self.radius!r}, found {self.least!r}")
+        if not unknown_yet(self.radius):
+            at_most("least distance", self.least, scalar(self.radius), f"at most the radius {shown(self.radius)}")
 
     @property
     def real(self) -> bool:
@@ -246,7 +239,7 @@ class Groups(Fading):
 
     first: Fading
     second: Fading
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("size", self.size, lowest=0)

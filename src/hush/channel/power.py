@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from hush.channel.fading import Gains
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, positive, scalar, whole
 from hush.core.contract import Mixing, Statistics
 
 # 400 dB either way: beyond these, sums and ratios of gains leave the range of single precision.
@@ -157,7 +157,7 @@ class Total(Divisor):
 class Largest(Divisor):
     """c = the sum of the `count` largest |ψ_k|: paper 001, section IV."""
 
-    count: int = eqx.field(static=True)
+    count: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("count", self.count)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import random
 from scipy import stats
 
-from hush.core.check import known, positive, whole
+from hush.core.check import at_most, known, positive, scalar, whole
 from hush.core.contract import Cohort, Draw, Population
 from hush.core.keys import Key
 from hush.core.shuffle import shuffled
@@ -56,7 +56,7 @@ class Everyone(Cohort):
 class Uniform(Cohort):
     """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean)."""
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
     weighting: str = eqx.field(default="examples", static=True)
 
     def __check_init__(self) -> None:
@@ -80,7 +80,7 @@ class Cyclic(Cohort):
     Noise that is correlated over rounds asks for this: two rounds of one client lie ⌊N / size⌋ or more apart.
     """
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
     weighting: str = eqx.field(default="equal", static=True)
 
     def __check_init__(self) -> None:
@@ -106,7 +106,7 @@ class Cyclic(Cohort):
 class SchemeII(Cohort):
     """`size` different clients, weights N/S · p_i, which need not sum to one: paper 004, scheme II."""
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("cohort size", self.size)
@@ -127,7 +127,7 @@ class SchemeII(Cohort):
 class ByWeight(Cohort):
     """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send."""
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
     with_replacement: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
@@ -157,14 +157,13 @@ class Poisson(Cohort):
     The number of places is fixed so high that a round needs more of them with probability below 1e-12.
     """
 
-    rate: float = eqx.field(static=True)
+    rate: float = eqx.field(static=True, converter=scalar)
     weighting: str = eqx.field(default="examples", static=True)
     padded: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         positive("rate", self.rate)
-        if self.rate > 1:
-            raise ValueError(f"rate must be a probability above 0 and at most 1, found {self.rate}")
+        at_most("rate", self.rate, 1, "a probability above 0 and at most 1")
         known("weighting", self.weighting, WEIGHTINGS)
 
     def slots(self, clients: int) -> int:

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from hush.core.check import shown
 from hush.core.contract import (
     Channel,
     ClientData,
@@ -40,6 +41,8 @@ class Algorithm(eqx.Module):
     server: ServerRule = Add()
 
     def __check_init__(self) -> None:
+        if not isinstance(self.uplink, tuple):
+            raise ValueError(f"the uplink must be a tuple of Stages, such as (Clip(1.0),), found {shown(self.uplink)}")
         slots: tuple[tuple[str, Any, type], ...] = (
             ("cohort", self.cohort, Cohort),
             ("local", self.local, LocalRule),

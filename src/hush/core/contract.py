@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hush.core.check import LARGEST, shown
 from hush.core.clipping import clipped_weights, squared_norms, weighted_sum
 from hush.core.keys import Key
 
@@ -36,18 +37,26 @@ class Population(eqx.Module):
     clients: int = eqx.field(static=True)
     smallest: int = eqx.field(static=True)
     largest: int = eqx.field(static=True)
+    examples: int = eqx.field(static=True)  # n, all clients' together, which 32 bits may not hold
 
     def __init__(self, sizes: np.ndarray[Any, Any]) -> None:
         sizes = np.asarray(sizes)
         if sizes.ndim != 1 or len(sizes) == 0:
             raise ValueError(f"a population needs a list of client sizes, found shape {sizes.shape}")
+        if sizes.dtype.kind not in "iu":
+            raise ValueError(f"client sizes must be whole numbers, found {sizes.dtype}: {shown(sizes.tolist())}")
+        if sizes.max() > LARGEST:
+            raise ValueError(
+                f"a client holds at most {LARGEST:,} examples, found {sizes.max():,} at client {sizes.argmax()}"
+            )
         if sizes.min() < 1:
             empty = np.flatnonzero(sizes < 1)
             raise ValueError(
                 f"every client needs at least one example, found {len(empty)} without, the first is {empty[0]}"
             )
         self.sizes = jnp.asarray(sizes, jnp.int32)
-        self.shares = jnp.asarray(sizes / sizes.sum(), jnp.float32)
+        self.examples = int(sizes.sum(dtype=np.int64))
+        self.shares = jnp.asarray(sizes / self.examples, jnp.float32)
         self.clients, self.smallest, self.largest = len(sizes), int(sizes.min()), int(sizes.max())
 
 
@@ -67,7 +76,7 @@ class ClientData(eqx.Module):
     @property
     def share(self) -> jax.Array:
         """p_i, its part of all examples."""
-        return self.size / jnp.sum(self.population.sizes)
+        return self.size / float(self.population.examples)
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -12,12 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
+from hush.core import check
+
 Key = jax.Array
 
 
 def root(seed: int) -> Key:
-    """The key that all draws of a run descend from."""
-    return random.key(seed)
+    """The key that all draws of a run descend from; different for every seed of at most 64 bits."""
+    check.seed("seed", seed)
+    high, low = divmod(int(seed), 2**32)
+    # JAX looks at the low 32 bits alone. The word keeps seeds and the addresses below them apart.
+    key = random.key(low)
+    return at(key, "seed", high) if high else key
 
 
 def system() -> Key:

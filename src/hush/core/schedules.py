@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from hush.core.check import known, positive
+from hush.core.check import at_least, known, positive
 
 Rate = float | Callable[[jax.Array], jax.Array]
 
@@ -24,9 +24,23 @@ def rate(step_size: Rate, count: int | jax.Array) -> jax.Array:
 
 
 def check_rate(name: str, step_size: Rate) -> None:
-    """A constant step size is positive; a schedule checks its own settings."""
+    """A constant step size is positive; a schedule must answer its first counts by one number that is not negative."""
     if not callable(step_size):
         positive(name, step_size)
+        return
+    if isinstance(step_size, type):
+        raise ValueError(f"{name} must be a number or a schedule, found the class {step_size.__name__} itself")
+    for count in (0, 1):
+        try:
+            found = step_size(jnp.asarray(count))
+            value = jnp.asarray(found)
+        except Exception as error:
+            raise ValueError(
+                f"the schedule for {name} fails at count {count}: {type(error).__name__}: {error}"
+            ) from error
+        if value.shape != () or jnp.issubdtype(value.dtype, jnp.complexfloating):
+            raise ValueError(f"the schedule for {name} must return one number, found {value.dtype} {value.shape}")
+        at_least(f"the schedule for {name}, at count {count},", value, 0)
 
 
 class InverseTime(eqx.Module):

@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core import engine, mesh
+from hush.core.admission import check_memory, check_pair, rounds_at_once
 from hush.core.algorithm import BITS_PER_NUMBER, Algorithm, InTurn, check
-from hush.core.check import whole
+from hush.core.check import seed as check_seed
 from hush.core.contract import Problem
-from hush.core.lanes import keys, lay_out, with_lanes
+from hush.core.lanes import check_sweep, keys, lay_out, with_lanes
 from hush.core.layout import choose
 from hush.core.phase import Layout, Log
+from hush.core.rehearsal import rehearse
 
-# Logs of so many rounds are held on the device before they are fetched.
-ROUNDS_AT_ONCE = 64
 KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "channel_uses", "iterations")
 
 
@@ -146,17 +146,23 @@ class Simulation:
         watch: bool = False,
         allowance: np.ndarray[Any, Any] | None = None,
     ) -> None:
-        whole("seed", seed, 0)
+        check_pair(algorithm, problem)
+        check_seed("seed", seed)
         check(algorithm)
         population = problem.population
         slots = [phase.cohort.slots(population.clients) for phase in algorithm.phases]
         for phase in algorithm.phases:
             phase.local.check(population)
         self.lanes = lay_out(repetitions, sweep)
+        check_sweep(algorithm, sweep)
+        rehearse(algorithm, problem)
+        at_once = rounds_at_once(len(self.lanes), max(slots), len(slots))
+        over = mesh.make(len(self.lanes), devices)
+        check_memory(algorithm, problem, len(self.lanes), max(slots), over, at_once, watch, allowance is not None)
         self.round = 0
         self.stopped_by = ""  # what the last round that was not paid for ran out of
         self.problem = problem
-        laid_out = choose(algorithm, problem, max(slots), len(self.lanes), clients_at_once, devices, ROUNDS_AT_ONCE)
+        laid_out = choose(algorithm, problem, max(slots), len(self.lanes), clients_at_once, devices, at_once)
         spread = mesh.place(with_lanes(algorithm, self.lanes), laid_out.mesh, mesh.LANES)
         placed = mesh.place(problem, laid_out.mesh)
         lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)

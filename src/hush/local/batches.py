@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import known, whole
+from hush.core.check import known, scalar, whole
 from hush.core.contract import ClientData, Population
 from hush.core.keys import Key, at
 from hush.core.shuffle import shuffled
@@ -65,7 +65,7 @@ class Full(Batches):
 class Shuffled(Batches):
     """Passes over the client's examples, reshuffled each time; the last batch of a pass is what is left."""
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("batch", self.size)
@@ -91,7 +91,7 @@ class Subset(Batches):
     Paper 000, Algorithm 2: the subsampling rate of a client is exactly steps · size / n_i.
     """
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("batch", self.size)
@@ -120,7 +120,7 @@ class Fresh(Batches):
     It is what noise at every step is accounted with: steps that draw on their own hide an example better than passes.
     """
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("batch", self.size)
@@ -149,7 +149,7 @@ class Fresh(Batches):
 class Replacement(Batches):
     """Each example of each batch drawn on its own, an example may come twice."""
 
-    size: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         whole("batch", self.size)

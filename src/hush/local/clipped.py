@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, positive, scalar, whole
 from hush.core.contract import ClientData, Params
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
@@ -26,7 +26,7 @@ class ClippedPerExample(Oracle):
 
     bound: float
     noise_multiplier: float = 0.0
-    microbatch: int | None = eqx.field(default=None, static=True)
+    microbatch: int | None = eqx.field(default=None, static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         positive("bound", self.bound)

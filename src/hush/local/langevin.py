@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import at_least, positive
+from hush.core.check import at_least, at_most, positive
 from hush.core.contract import ClientData, Cohort, Params, Population, State
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
@@ -42,8 +42,7 @@ class Langevin(Direction):
     def __check_init__(self) -> None:
         positive("temperature", self.temperature)
         at_least("correlation", self.correlation, 0)
-        if isinstance(self.correlation, float | int) and self.correlation > 1:
-            raise ValueError(f"correlation must be a number from 0 to 1, found {self.correlation}")
+        at_most("correlation", self.correlation, 1, "a number from 0 to 1")
         at_least("prior", self.prior, 0)
 
     def spread(self, share: float | jax.Array, population: Population) -> jax.Array:
@@ -55,7 +54,9 @@ class Langevin(Direction):
     def begin(self, broadcast: Mapping[str, Any], state: State, data: ClientData) -> Round:
         if "common" not in broadcast:
             raise ValueError("Langevin draws noise that all clients share: tell them hush.broadcast(…, common=key)")
-        return Round(jnp.sum(data.population.sizes), self.spread(data.share, data.population), broadcast["common"])
+        return Round(
+            jnp.float32(data.population.examples), self.spread(data.share, data.population), broadcast["common"]
+        )
 
     def __call__(self, step: Step, gradient: Params, params: Params, context: Round) -> Params:
         flat, unravel = ravel_pytree(params)

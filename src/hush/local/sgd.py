@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import known, whole
+from hush.core.check import known, scalar, whole
 from hush.core.contract import ClientData, Info, LocalRule, Message, Params, Population, State
 from hush.core.keys import Key, at
+from hush.core.memory import check_room
 from hush.core.schedules import Rate, check_rate, rate
 from hush.local.batches import Batches, Full
 from hush.local.directions import Direction, Step
@@ -59,8 +60,8 @@ class LocalSGD(LocalRule):
     """
 
     lr: Rate
-    steps: int | None = eqx.field(default=None, static=True)
-    epochs: int | None = eqx.field(default=None, static=True)
+    steps: int | None = eqx.field(default=None, static=True, converter=scalar)
+    epochs: int | None = eqx.field(default=None, static=True, converter=scalar)
     batches: Batches = Full()
     direction: tuple[Direction, ...] = ()
     oracle: Oracle = MeanGradient()
@@ -101,7 +102,12 @@ class LocalSGD(LocalRule):
         return rate(self.lr, broadcast["round"] * self.length + (step if self.pace == "step" else 0))
 
     def check(self, population: Population) -> None:
-        self.batches.check(int(self.count(population.largest)), population)
+        steps = int(self.count(population.largest))
+        whole("the number of steps in a round", steps, 0)
+        places = min(getattr(self.batches, "size", 1), population.largest)
+        parts = {f"the rows of {steps:,} batches of {places:,} examples": 8 * steps * places}
+        check_room("one client's round", parts, "take fewer steps, or smaller batches")
+        self.batches.check(steps, population)
 
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
         start = data.unravel(broadcast["model"])

@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, positive, whole
+from hush.core.check import seed as check_seed
 from hush.core.contract import Problem, Vector
 from hush.core.engine import unravelled
 from hush.core.keys import Key, at, root
@@ -27,7 +28,7 @@ FULL_MATRIX = 100  # parameters up to which the sampler learns how all of them g
 
 def energy(problem: Problem, vector: Vector, prior: float | jax.Array = 0.0) -> jax.Array:
     """f(θ) = Σ_r ℓ(θ; x_r, y_r) + ½ λ ‖θ‖², over all examples of all clients: paper 004, section 3."""
-    params, examples = unravelled(problem, vector), problem.population.sizes.sum()
+    params, examples = unravelled(problem, vector), float(problem.population.examples)
     if isinstance(problem, Potentials):
         loss = examples * problem.evaluate(params)["train_loss"]
     elif isinstance(problem, Supervised):
@@ -58,7 +59,7 @@ def reference_posterior(
     whole("chains", chains, FEWEST_CHAINS)
     whole("draws", draws, FEWEST_DRAWS)
     whole("warm_up", warm_up, 20)
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
     keys = jax.vmap(lambda chain: at(root(seed), "repetition", chain))(jnp.arange(chains))
     values, diverging = _run(problem, keys, jnp.float32(temperature), jnp.float32(prior), warm_up, draws)
     found = Posterior(

@@ -87,7 +87,7 @@ def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population:
 
     What all clients share hides nothing. As η shrinks z grows, so that the largest η of the run bounds every step.
     """
-    examples = int(np.sum(np.asarray(population.sizes)))
+    examples = population.examples
     # In single precision, as it is drawn: a correlation next to one may leave no noise at all.
     apart = float(np.float32(1) - np.float32(turn.correlation) ** 2)
     own = 2 * float(turn.temperature) * apart / _largest_rate(local, rounds)

@@ -93,7 +93,7 @@ class Release:
     sampling: Sampling = Whole()
 
     def __post_init__(self) -> None:
-        at_least("noise_multiplier", self.noise_multiplier, 0)
+        at_least("noise_multiplier", self.noise_multiplier, 0, largest=float("inf"))
         # A number of numpy's or JAX's becomes a plain one: releases are looked up by what they hold.
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         known("relation", self.relation, RELATIONS)

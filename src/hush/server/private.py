@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import positive, whole
+from hush.core.check import at_most, positive, scalar, whole
 from hush.core.contract import Message, ServerRule, State, Vector
 from hush.core.keys import Key
 from hush.core.plain import Add
@@ -30,8 +30,7 @@ class AdaptingClip(ServerRule):
     def __check_init__(self) -> None:
         for name in ("initial", "quantile", "lr", "weight"):
             positive(name, getattr(self, name))
-        if isinstance(self.quantile, float) and self.quantile > 1:
-            raise ValueError(f"quantile must be a share above 0 and at most 1, found {self.quantile}")
+        at_most("quantile", self.quantile, 1, "a share above 0 and at most 1")
 
     @property
     def provides(self) -> tuple[str, ...]:
@@ -55,8 +54,8 @@ class CorrelatedNoise(ServerRule):
     """
 
     std: float
-    rounds: int = eqx.field(static=True)
-    bands: int = eqx.field(static=True)
+    rounds: int = eqx.field(static=True, converter=scalar)
+    bands: int = eqx.field(static=True, converter=scalar)
     inner: ServerRule = Add()
     receives = ("update",)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from hush.algorithms import ALGORITHMS
 from hush.core.algorithm import Algorithm, InTurn, check
-from hush.core.check import nearest
+from hush.core.check import nearest, shown
 from hush.core.lanes import float_settings
 from hush.settings.describe import OWN, Tables, describe
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.plan import Plan, Run
 from hush.settings.schema import schema
-from hush.settings.values import PIECE, convert, fill, make
+from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
 from hush.tasks.models import MODELS
 
@@ -63,7 +63,7 @@ def _slots(tables: Mapping[str, Any]) -> Tables:
 
 def _put_over(base: Any, over: Any, place: str) -> Any:
     """`over` where it says something, `base` elsewhere; another piece is another table, and starts from nothing."""
-    if isinstance(base, list) and isinstance(over, dict) and over and all(str(key).isdigit() for key in over):
+    if isinstance(base, list) and isinstance(over, dict) and over and all(map(is_count, over)):
         entries = list(base)
         for key, value in over.items():
             if int(key) >= len(base):
@@ -110,7 +110,7 @@ def _named(table: Mapping[str, Any], known: Mapping[str, Any], place: str) -> tu
     if name is None:
         raise SettingsError(f"{place}.name", f"is missing; known: {', '.join(known)}")
     if not isinstance(name, str) or name not in known:
-        raise SettingsError(f"{place}.name", f"unknown {place} {name!r}; {nearest(str(name), known)}")
+        raise SettingsError(f"{place}.name", f"unknown {place} {shown(name)}; {nearest(str(name), known)}")
     return known[name], rest
 
 
@@ -122,7 +122,7 @@ def _task(table: Mapping[str, Any]) -> dict[str, Any]:
     if "model" in schema(made_by):
         model = filled.get("model", schema(made_by)["model"].default)
         if not isinstance(model, str) or model not in MODELS:
-            raise SettingsError("task.model", f"unknown model {model!r}; {nearest(str(model), MODELS)}")
+            raise SettingsError("task.model", f"unknown model {shown(model)}; {nearest(str(model), MODELS)}")
         options = arguments.get("model_options", {})
         known = schema(MODELS[model], keyword_only=True)
         if options:

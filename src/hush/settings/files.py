@@ -8,15 +8,24 @@ from typing import Any
 
 import tomli_w
 
+from hush.core.check import shown
 from hush.settings.describe import Tables
 from hush.settings.errors import SettingsError, found
+from hush.settings.values import is_count
+
+DEEPEST = 30  # tables in tables: no settings have more than a few
+LARGEST_FILE = 10_000_000  # bytes
 
 
 def read(path: str | Path) -> Tables:
     """The tables of a TOML file."""
     path = Path(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:  # not more than that: the file may be a device without an end
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise SettingsError(str(path), f"is no settings file: it is larger than {LARGEST_FILE // 10**6} MB")
+        return _parsed(content.decode("utf-8-sig"), str(path))  # some editors begin with a mark
     except FileNotFoundError:
         near = sorted(other.name for other in path.parent.glob("*.toml"))
         known = f"there: {', '.join(near)}" if near else f"no settings files in {path.parent}"
@@ -27,8 +36,35 @@ def read(path: str | Path) -> Tables:
         raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(str(path), f"is not a text file: {error}") from error
+    except ValueError as error:
+        if "\0" in str(path):
+            raise SettingsError(shown(str(path)), "is no name of a file") from error
+        raise
+
+
+def _parsed(text: str, place: str) -> Tables:
+    """Text as tables, nested no deeper than anybody would by hand."""
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(place, f"is nested more than {DEEPEST} deep") from None
     except tomllib.TOMLDecodeError as error:  # its message ends with the line and the column
-        raise SettingsError(str(path), f"is not TOML: {error}") from error
+        raise SettingsError(place, f"is not TOML: {error}") from error
+    except ValueError as error:  # Python's own limit
+        raise SettingsError(place, "holds a number of thousands of digits; allowed are 64 bits") from error
+    check_depth(tables, place)
+    return tables
+
+
+def check_depth(tables: Any, place: str) -> None:
+    """Refuse tables in tables without end: what reads them goes as deep."""
+    level = [tables]
+    for _ in range(DEEPEST):
+        within = (entry.values() if isinstance(entry, Mapping) else entry for entry in level)
+        level = [each for entries in within for each in entries if isinstance(each, Mapping | list)]
+        if not level:
+            return
+    raise SettingsError(place, f"is nested more than {DEEPEST} deep")
 
 
 def dumps(tables: Mapping[str, Any]) -> str:
@@ -45,7 +81,9 @@ def override(tables: Mapping[str, Any], assignment: str) -> Tables:
     path, equals, text = assignment.partition("=")
     names = [name.strip() for name in path.split(".")]
     if not equals or not all(names) or not text.strip():
-        raise SettingsError("", f"a setting is written name=value, such as local.lr=0.05, found {assignment!r}")
+        raise SettingsError("", f"a setting is written name=value, such as local.lr=0.05, found {shown(assignment)}")
+    if len(names) > DEEPEST:
+        raise SettingsError(path, f"is nested more than {DEEPEST} deep")
     changed: Tables = copy.deepcopy(dict(tables))
     inner: Any = changed
     for depth, name in enumerate(names[:-1]):
@@ -67,16 +105,21 @@ def _put(inner: Any, name: str, value: Any, place: str) -> None:
 
 
 def _index(array: list[Any], name: str, place: str) -> int:
-    if not name.isdigit() or int(name) >= len(array):
-        raise SettingsError(place, f"is in an array of {len(array)}, counted from 0, found {name!r}")
+    if not is_count(name) or int(name) >= len(array):
+        raise SettingsError(place, f"is in an array of {len(array)}, counted from 0, found {shown(name)}")
     return int(name)
 
 
 def _value(text: str, place: str) -> Any:
     try:
         parsed = tomllib.loads(f"value = {text}")
+    except RecursionError:
+        raise SettingsError(place, f"is nested more than {DEEPEST} deep") from None
     except tomllib.TOMLDecodeError as error:
         if text[0] in "[{\"'":  # was meant as TOML
-            raise SettingsError(place, f"is not a TOML value, found {text!r}: {error}") from error
+            raise SettingsError(place, f"is not a TOML value, found {shown(text)}: {error}") from error
         return text
+    except ValueError as error:  # Python's own limit
+        raise SettingsError(place, "is a number of thousands of digits; allowed are 64 bits") from error
+    check_depth(parsed, place)
     return parsed["value"] if list(parsed) == ["value"] else text

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import positive, whole
+from hush.core.check import positive, seed, whole
 from hush.core.contract import Problem
 from hush.core.lanes import numbered
 from hush.settings.describe import OWN, Tables, describe, plain
@@ -55,7 +55,9 @@ class Run:
         for name in ("bit_budget", "capacity", "epsilon", "delta"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
-        whole("seed", self.seed, 0)
+        if self.delta >= 1:
+            raise ValueError(f"delta must be a number above 0 and below 1, found {self.delta}")
+        seed("seed", self.seed)
         numbered(self.repetitions)
         whole("evaluate_every", self.evaluate_every)
         whole("warm_up", self.warm_up, 0)

@@ -5,7 +5,7 @@ from collections.abc import Callable as AnyCallable
 from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin
 
-from hush.core.check import nearest
+from hush.core.check import LARGEST_SEED, nearest, shown
 from hush.core.schedules import SCHEDULES
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.schema import Field, pieces_for, schema
@@ -21,6 +21,11 @@ def convert(value: Any, hint: Any, place: str) -> Any:
         if _fits(value, option):
             return _as(value, option, place)
     raise SettingsError(place, f"must be {words(hint)}, {found(value)}")
+
+
+def is_count(text: str) -> bool:
+    """Whether text is a whole number from 0 that could count something."""
+    return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def words(hint: Any) -> str:
@@ -48,7 +53,7 @@ def make(made_by: Any, arguments: Mapping[str, Any], place: str) -> Any:
         return made_by(**arguments)
     except SettingsError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SettingsError(place, str(error)) from error
 
 
@@ -63,10 +68,10 @@ def piece(value: Any, table: Mapping[str, Any], place: str) -> Any:
     if isinstance(name, str) and "." in name:
         raise SettingsError(
             inside(place, PIECE),
-            f"{name!r} is a piece of the user's own, which a settings file cannot build; use it from Python",
+            f"{shown(name)} is a piece of the user's own, which a settings file cannot build; use it from Python",
         )
     if not isinstance(name, str) or name not in table:
-        raise SettingsError(inside(place, PIECE), f"unknown piece {name!r}; {nearest(str(name), table)}")
+        raise SettingsError(inside(place, PIECE), f"unknown piece {shown(name)}; {nearest(str(name), table)}")
     return make(table[name], fill(table[name], asked, place, what=f"field of {name}"), place)
 
 
@@ -105,6 +110,8 @@ def _fits(value: Any, option: Any) -> bool:
 
 def _as(value: Any, option: Any, place: str) -> Any:
     kind = _kind(option)
+    if kind in (int, float) and abs(value) > LARGEST_SEED and not isinstance(value, float):
+        raise SettingsError(place, f"must be {words(option)} of at most 64 bits, {found(value)}")
     if kind is float:
         return float(value)
     if kind in (tuple, list):
@@ -125,7 +132,7 @@ def _free(value: Any, place: str) -> Any:
     if PIECE in value:
         return piece(value, SCHEDULES, place)
     # Names in TOML are text; those of optax's boundaries are the counts themselves.
-    counts = bool(value) and all(name.isdigit() for name in value)
+    counts = bool(value) and all(map(is_count, value))
     return {int(name) if counts else name: _free(each, inside(place, name)) for name, each in value.items()}
 
 

@@ -8,7 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import at_least, positive, whole
+from hush.core.check import seed as check_seed
 from hush.core.keys import Key
+from hush.core.memory import check_room, on_host
+from hush.tasks.given import numbers
 from hush.tasks.measures import binary, regression
 from hush.tasks.problem import Recipe, Supervised, supervised
 
@@ -34,8 +37,8 @@ def quadratic(A: Any, b: Any) -> Supervised:
     A row of A_i is an example with loss (m/2)(a·x − b)², so that their mean is f_i: all of a client's data gives the
     full gradient, a batch of rows a stochastic one.
     """
-    A, b = np.asarray(A, np.float32), np.asarray(b, np.float32)
-    if A.ndim != 3 or b.shape != A.shape[:2]:
+    A, b = (numbers(name, value).astype(np.float32) for name, value in (("A", A), ("b", b)))
+    if A.ndim != 3 or b.shape != A.shape[:2] or 0 in A.shape:
         raise ValueError(f"quadratic takes A of shape [N, m, d] and b of shape [N, m], found {A.shape} and {b.shape}")
     clients, rows, dimension = A.shape
     factor = np.float32(np.sqrt(rows))
@@ -54,7 +57,11 @@ def _teachers(
     whole("examples", examples)
     whole("dimension", dimension)
     at_least("heterogeneity", heterogeneity, 0)
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
+    parts = {
+        f"{clients:,} clients of {examples:,} examples of {dimension:,} numbers": 8 * clients * examples * dimension
+    }
+    check_room("this task", parts, "make it of fewer clients, examples or dimensions", on_host())
     draws = np.random.default_rng(seed)
     common = draws.normal(size=dimension) / np.sqrt(dimension)
     own = common + heterogeneity * draws.normal(size=(clients, dimension)) / np.sqrt(dimension)

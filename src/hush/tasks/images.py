@@ -1,13 +1,15 @@
 """Image tasks: a data set, a partition over clients, a model."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from hush.core.check import known
+from hush.core.check import flag, known, whole
 from hush.tasks import partitions
 from hush.tasks.datasets import load
+from hush.tasks.given import check_scale, inputs, targets, warn_of_unseen
 from hush.tasks.measures import MEASURES, classification
 from hush.tasks.problem import Recipe, Supervised, supervised
 from hush.tasks.wrap import wrap
@@ -39,7 +41,8 @@ def _partition(
     if classes_per_client is not None:
         return partitions.classes_per_client(labels, clients, classes_per_client, seed)
     if dominant_classes is not None:
-        examples = examples_per_client or len(labels) // clients
+        whole("clients", clients, 1, len(labels) if examples_per_client is None else None)
+        examples = len(labels) // clients if examples_per_client is None else examples_per_client
         return partitions.dominant_classes(labels, clients, examples, dominant_classes, seed=seed)
     if dirichlet is not None:
         return partitions.dirichlet(labels, clients, dirichlet, seed)
@@ -64,6 +67,8 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
         partition_seed: int = 0,
     ) -> Supervised:
         settings = {key: value for key, value in locals().items() if key != "name" and value is not None}
+        flag("overlap", overlap)
+        flag("standardise", standardise)
         data = load(name)
         parts = _partition(
             data.train_y,
@@ -121,30 +126,37 @@ def arrays(
 ) -> Supervised:
     """Your own examples: x [n, …], y [n] and for each of them the id of the client that holds it (ints or strings).
 
-    `kind` is classification (labels 0, 1, …), regression or binary; `test` a pair of arrays like x and y.
+    `kind` is classification (labels 0, 1, …; a column of them will do, one-hot rows will not), regression (y [n] or
+    [n, k]) or binary; `test` a pair of arrays like x and y, of the same shapes. A class that only the test has is
+    warned of. Your own model must have an output for every class.
     The model is fed `x · scale + shift`; bytes stay bytes until then, at a quarter of the memory.
     """
     known("kind", kind, MEASURES)
-    pairs = [("x and y", x, y)] + ([("test", *test)] if test is not None else [])
-    checked = []
-    for name, inputs, targets in pairs:
-        inputs, targets = np.asarray(inputs), np.asarray(targets)
-        if len(inputs) != len(targets) or len(inputs) == 0:
-            raise ValueError(
-                f"{name} must be as long as each other and not empty, found {len(inputs)} and {len(targets)}"
-            )
-        if not np.isfinite(inputs).all() or not np.isfinite(targets).all():
-            raise ValueError(f"{name} must be finite numbers, found NaN or infinity")
-        inputs = inputs if inputs.dtype in (np.uint8, np.float32) else inputs.astype(np.float32)
-        checked.append((inputs, targets.astype(np.int32 if kind == "classification" else np.float32)))
-    if len(np.asarray(client_ids)) != len(checked[0][0]):
-        raise ValueError(
-            f"client_ids must name a client for each of {len(checked[0][0])} examples, found {len(client_ids)}"
-        )
-    classes = int(max(targets.max() for _, targets in checked)) + 1 if kind == "classification" else 1
-    if kind == "classification" and min(targets.min() for _, targets in checked) < 0:
-        raise ValueError("labels must be 0, 1, …, found negative ones")
+    train_x = inputs("x", x)
+    train_y = targets("y", y, len(train_x), kind)
     parts, _ = partitions.by_client_id(client_ids)
-    made = wrap(model, checked[0][0].shape[1:], classes, model_options)
-    held_out = checked[1] if test is not None else None
-    return supervised(checked[0], parts, made, MEASURES[kind], test=held_out, scale=scale, shift=shift)
+    if (named := sum(map(len, parts))) != len(train_x):
+        raise ValueError(f"client_ids must name a client for each of {len(train_x)} examples, found {named}")
+    for name, value in (("scale", scale), ("shift", shift)):
+        check_scale(name, value, train_x.shape[1:])
+    held_out = None if test is None else _test(test, train_x, train_y, kind)
+    labels = train_y if held_out is None else np.concatenate([train_y, held_out[1]])
+    outputs = int(labels.max()) + 1 if kind == "classification" else math.prod(train_y.shape[1:])
+    made = wrap(model, train_x.shape[1:], outputs, model_options)
+    return supervised((train_x, train_y), parts, made, MEASURES[kind], test=held_out, scale=scale, shift=shift)
+
+
+def _test(test: Any, train_x: Any, train_y: Any, kind: str) -> tuple[Any, Any]:
+    """The test's inputs and targets, shaped as the training's are."""
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise ValueError(f"test must be a pair of arrays (x, y), found {type(test).__name__} {np.shape(test[:0])}")
+    test_x = inputs("test x", test[0])
+    test_y = targets("test y", test[1], len(test_x), kind)
+    for name, ours, theirs in (("inputs", test_x, train_x), ("targets", test_y, train_y)):
+        if ours.shape[1:] != theirs.shape[1:]:
+            raise ValueError(
+                f"test {name} must have the shape of the training's, {theirs.shape[1:]}, found {ours.shape[1:]}"
+            )
+    if kind == "classification":
+        warn_of_unseen(train_y, test_y)
+    return test_x, test_y

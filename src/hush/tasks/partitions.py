@@ -19,8 +19,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
 from hush.core.check import at_least, positive, whole
+from hush.core.check import seed as check_seed
+from hush.core.memory import check_room, on_host
 
 Indices = npt.NDArray[np.int64]
+ARRAY = 112  # bytes that an array takes beside its numbers
 Counts = npt.NDArray[np.int64]  # examples per [client, class]
 
 
@@ -39,6 +42,7 @@ def iid(
         whole("examples", examples, 1, size if overlap else size // clients)
     if overlap:
         each = examples or max(size // clients, 1)
+        _check_room(clients, each)
         draws = (_generator(seed, "iid overlap", k).choice(size, each, replace=False) for k in range(clients))
         return [np.sort(draw) for draw in draws]
     order = _generator(seed, "iid").permutation(size)
@@ -89,6 +93,7 @@ def dominant_classes(
     whole("dominant", dominant, 1, kinds)
     if not 0 < share <= 1 or (dominant == kinds and share != 1):
         raise ValueError(f"share is {share}, allowed is 0 < share <= 1, and only 1 if every class is dominant")
+    _check_room(clients, examples + 3 * kinds)
     major = round(share * examples)
     if major < dominant:
         raise ValueError(f"{share} of {examples} examples is {major}, needed is 1 for each of {dominant} classes")
@@ -110,7 +115,7 @@ def dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, seed: int, mini
     """
     class_of, supply = _classes(labels)
     _check_share(len(class_of), clients, minimum)
-    positive("alpha", alpha)
+    positive("alpha", alpha, largest=float("inf"))
     generator = _generator(seed, "dirichlet")
     # Beyond these limits the shares are all or nothing, or equal, anyway, and the sampler may overflow.
     concentration = np.full(clients, min(max(alpha, 1e-8), 1e12))
@@ -141,7 +146,11 @@ def by_client_id(client_ids: npt.ArrayLike) -> tuple[list[Indices], list[str]]:
     """The examples of each client that the data itself names, and the names, sorted (numbers by value)."""
     ids = np.asarray(client_ids)
     if ids.dtype.kind == "O":
-        ids = ids.astype(str)
+        whole_numbers = all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in ids.flat)
+        if not whole_numbers and not all(isinstance(each, str) for each in ids.flat):
+            kinds = sorted({type(each).__name__ for each in ids.flat})
+            raise ValueError(f"client_ids are objects ({', '.join(kinds)}), allowed are whole numbers or strings [n]")
+        ids = ids.astype(np.int64 if whole_numbers else str)
     if ids.ndim != 1 or not ids.size or ids.dtype.kind not in "iuUS":
         raise ValueError(f"client_ids are {ids.dtype} {list(ids.shape)}, allowed are whole numbers or strings [n]")
     names, client_of, sizes = np.unique(ids, return_inverse=True, return_counts=True)
@@ -282,7 +291,7 @@ def _deal(class_of: Indices, counts: Counts, generator: np.random.Generator) -> 
 
 def _generator(seed: int, purpose: str, *address: int) -> np.random.Generator:
     """Randomness of its own for each (seed, purpose, address)."""
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
     key = (zlib.crc32(purpose.encode()), *address)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
@@ -294,6 +303,12 @@ def _classes(labels: npt.ArrayLike) -> tuple[Indices, Counts]:
         raise ValueError(f"labels are {given.dtype} {list(given.shape)}, allowed are whole numbers [n] with n >= 1")
     _, class_of, supply = np.unique(given, return_inverse=True, return_counts=True)
     return class_of.astype(np.int64), supply.astype(np.int64)
+
+
+def _check_room(clients: int, each: int) -> None:
+    """Refuse so many row numbers, of eight bytes each, in so many arrays, that there is no memory for them."""
+    parts = {f"{clients:,} clients of {each:,} row numbers": clients * (8 * each + ARRAY)}
+    check_room("this partition", parts, "make it of fewer clients, or of fewer examples each", on_host())
 
 
 def _check_share(size: int, clients: int, minimum: int) -> None:

@@ -11,9 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.check import at_least, whole
+from hush.core.check import at_least, shown, whole
+from hush.core.check import seed as check_seed
 from hush.core.contract import Params, Population, Problem
 from hush.core.keys import Key
+from hush.core.memory import check_room, on_host
+from hush.core.rehearsal import check_parameters, shapes
+from hush.tasks.given import numbers
 from hush.tasks.problem import Numbered, Recipe
 
 # Paper 004, section 7.1.
@@ -38,7 +42,7 @@ class Potentials(Problem):
     def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
         mine = jnp.arange(self.population.clients) % parts == part
         each = jax.vmap(self.potential, (None, 0))(params, self.data)
-        return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / jnp.sum(self.population.sizes)}
+        return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / float(self.population.examples)}
 
 
 class Potential(Numbered):
@@ -71,6 +75,11 @@ def potentials(
     >>> problem = potentials(pull, jnp.array([[0.0, 1.0], [2.0, 1.0]]), jnp.zeros(2))
     >>> result = hush.run(hush.fa_ld(steps=5, lr=1e-3), problem, rounds=200, repetitions=4, progress=False)
     """
+    if not callable(potential):
+        raise ValueError(f"a potential is a function of parameters and one client's data, found {shown(potential)}")
+    data = jax.tree.map(lambda leaf: leaf if isinstance(leaf, jax.Array) else numbers("data", leaf), data)
+    start = jax.tree.map(lambda leaf: numbers("start", leaf).astype(np.float32), start)
+    check_parameters("start", start)
     counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
     if len(counts) != 1 or min(counts) < 1:
         raise ValueError(f"every array of data needs one leading axis of clients, found lengths {sorted(counts)}")
@@ -84,9 +93,11 @@ def potentials(
         population=Population(sizes),
         potential=potential,
     )
-    value = jax.eval_shape(potential, made.start, jax.tree.map(lambda leaf: leaf[0], made.data))
-    if value.shape != ():
-        raise ValueError(f"a potential must return one number, found shape {value.shape}")
+    one = jax.tree.map(lambda leaf: leaf[0], made.data)
+    value = shapes("the potential", potential, "the call", potential, made.start, one)
+    if getattr(value, "shape", None) != () or not jnp.issubdtype(value.dtype, jnp.floating):
+        found = f"shape {value.shape} of {value.dtype}" if hasattr(value, "shape") else type(value).__name__
+        raise ValueError(f"a potential must return one number, found {found}")
     return made
 
 
@@ -137,9 +148,11 @@ def gaussian_posterior(
     whole("dimension", dimension)
     at_least("heterogeneity", heterogeneity, 0)
     at_least("shapes", shapes, 0)
-    whole("seed", seed, 0)
+    check_seed("seed", seed)
+    parts = {f"{clients:,} clients of {dimension:,} × {dimension:,} numbers": 8 * clients * dimension**2}
+    check_room("this task", parts, "make it of fewer clients or dimensions", on_host())
     usual = COVARIANCE if dimension == 2 else np.eye(dimension)
-    common = np.asarray(usual if covariance is None else covariance, float)
+    common = np.asarray(usual if covariance is None else numbers("covariance", covariance), float)
     if common.shape != (dimension, dimension) or not np.allclose(common, common.T):
         raise ValueError(f"covariance must be a symmetric {dimension} × {dimension} matrix, found shape {common.shape}")
     if np.linalg.eigvalsh(common)[0] <= 0:
@@ -163,6 +176,7 @@ def _stretched(covariance: Any, shapes: float, draws: np.random.Generator) -> An
 
 def gaussian_potentials(means: Any, precisions: Any, examples: Any = 1, recipe: Recipe | None = None) -> Gaussian:
     """ℓ^c(θ) = ½(θ − m_c)ᵀ A_c (θ − m_c) with means [N, d] and precisions A [N, d, d]; started from zero."""
+    numbers("means", means), numbers("precisions", precisions)  # finite, and real
     means, precisions = np.asarray(means, float), np.asarray(precisions, float)
     if means.ndim != 2 or precisions.shape != (*means.shape, means.shape[1]):
         raise ValueError(f"means must be [N, d] and precisions [N, d, d], found {means.shape} and {precisions.shape}")

@@ -14,9 +14,11 @@ import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
+from hush.core.check import LARGEST
 from hush.core.contract import ClientData, Params, Population, Problem, Vector
 from hush.core.engine import unravelled
 from hush.core.keys import Key
+from hush.tasks.given import check_model
 from hush.tasks.models.per_example import clipped_gradient, is_covered
 from hush.tasks.wrap import Module, Named
 
@@ -182,7 +184,12 @@ def supervised(
     """A problem from arrays, each client's row numbers, a model and its measures."""
     sizes = np.array([len(part) for part in parts])
     population = Population(sizes)
+    if population.examples > LARGEST:
+        raise ValueError(f"clients hold at most {LARGEST:,} examples in all, found {population.examples:,}")
     index = np.concatenate([np.asarray(part) for part in parts]).astype(np.int32)
+    if index.min() < 0 or index.max() >= len(train[1]):
+        raise ValueError(f"clients' rows must be from 0 to {len(train[1]) - 1}, found {index.min()} to {index.max()}")
+    check_model(model, measures, train[0], train[1] if test is None else np.concatenate([train[1], test[1]]))
     counts = np.bincount(index, minlength=len(train[1]))
 
     def table(pair: tuple[Any, Any]) -> Examples:

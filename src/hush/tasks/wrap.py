@@ -3,14 +3,17 @@
 `whole(params)` gives it back to the user as the kind of thing it was.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 
+from hush.core.check import LARGEST, shown
 from hush.core.contract import Params
 from hush.core.keys import Key
+from hush.core.memory import check_room
 from hush.tasks.models import build
 
 
@@ -30,8 +33,15 @@ class Named(eqx.Module):
 
     def __init__(self, name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> None:
         self.name, self.shape, self.classes = name, shape, classes
-        self.options = tuple(sorted(options.items()))
-        self.skeleton = _parameters(eqx.filter_eval_shape(self._build, jax.random.key(0)))[1]
+        # A list would be no fixed setting of a compiled program.
+        fixed = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
+        self.options = tuple(sorted(fixed.items()))
+        params, self.skeleton = _parameters(eqx.filter_eval_shape(self._build, jax.random.key(0)))
+        count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+        if count > LARGEST:
+            raise ValueError(f"the model {name} would have {count:,} parameters, at most {LARGEST:,} can be counted")
+        parts = {f"its {count:,} parameters": 4 * count}
+        check_room(f"the model {name}", parts, "take a smaller one, or smaller model_options")
 
     def _build(self, key: Key) -> Any:
         return build(self.name, self.shape, self.classes, key, **dict(self.options))
@@ -80,6 +90,8 @@ class Functions(eqx.Module):
 
 def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, Any] | None = None) -> Any:
     """A model's name, an equinox module, a pair (init, apply) or a PyTorch module, as one of the above."""
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
         return Named(model, as_image(shape), classes, options or {})
     if options:
@@ -94,12 +106,14 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         return TorchModule(model)
     raise ValueError(
         "a model is a name, an equinox module, a pair of functions (init, apply) or a torch.nn.Module, "
-        f"found {type(model).__name__}: {model!r}"
+        f"found {f'the class {model.__name__} itself' if isinstance(model, type) else shown(model)}"
     )
 
 
 def as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Inputs of any shape as height × width × channels: a vector is a row of one channel."""
+    if 0 in shape:
+        raise ValueError(f"inputs must have features, found shape {shape}")
     if len(shape) > 3:
         raise ValueError(f"named models take inputs of at most three axes, found shape {shape}; bring your own model")
     height, width, channels = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1), 3: shape}[len(shape)]

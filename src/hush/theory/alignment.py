@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hush.core.check import at_least, known, positive, whole
+from hush.core.check import at_least, known, natural, positive
 
 Array = NDArray[np.float64]
 
@@ -126,7 +126,7 @@ def full_power_moments(
     found = as_psi(psi)
     at_least("variance", variance, 0)
     at_least("noise", noise, 0)
-    whole("dimension", dimension)
+    natural("dimension", dimension)
     S = found.sum(axis=-1)
     c = S if scale is None else _scale(scale, found)
     mean = np.asarray(S / c)
@@ -167,11 +167,11 @@ class Constants:
         positive("smoothness", self.smoothness)
         positive("gap", self.gap)
         at_least("variance", self.variance, 0)
-        whole("dimension", self.dimension)
+        natural("dimension", self.dimension)
 
     def start(self, rounds: int) -> float:
         """A = 2Rµ/T: the bound at η = 1/µ without noise or variance, and what both are to be compared with."""
-        whole("rounds", rounds)
+        natural("rounds", rounds)
         return 2 * self.gap * self.smoothness / rounds
 
 
@@ -253,7 +253,7 @@ def descent_bound(constants: Constants, moments: Moments, rounds: int, lr: float
 
 
 def _mean(noise: Array, rounds: int) -> float:
-    whole("rounds", rounds)
+    natural("rounds", rounds)
     if noise.shape not in ((), (rounds,)):
         raise ValueError(f"psi is of {noise.size} rounds, found {rounds} rounds")
     return float(np.mean(noise))

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, natural, positive
 from hush.theory.alignment import (
     UNBIASED,
     Array,
@@ -50,7 +50,7 @@ def largest(psi: ArrayLike, clients: int) -> Array:
     14.0
     """
     found = as_psi(psi)
-    whole("clients", clients, 1, found.shape[-1])
+    natural("clients", clients, 1, found.shape[-1])
     return np.asarray(np.sort(found, axis=-1)[..., -clients:].sum(axis=-1))
 
 

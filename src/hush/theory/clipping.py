@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, natural, positive
 
 Array = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ class SmoothConstants:
         positive("smoothness", self.smoothness)
         for name in ("gradient", "noise", "heterogeneity", "gap"):
             at_least(name, getattr(self, name), 0)
-        whole("dimension", self.dimension)
+        natural("dimension", self.dimension)
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ class Setting:
     replacement: bool = True  # clients drawn with replacement, as in eq 18; that holds without it too, but not tightly
 
     def __post_init__(self) -> None:
-        whole("rounds", self.rounds)
-        whole("steps", self.steps)
-        whole("population", self.population)
-        whole("clients", self.clients, 1, None if self.replacement else self.population)
+        natural("rounds", self.rounds)
+        natural("steps", self.steps)
+        natural("population", self.population)
+        natural("clients", self.clients, 1, None if self.replacement else self.population)
         positive("lr", self.lr)
         positive("server_lr", self.server_lr)
         at_least("noise", self.noise, 0)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, natural, positive
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def model_clipping_limit(bound: float, lr: float, steps: int, far: float = 5.0) 
     """
     optimum = sum(model_clipping_clients(bound, far)) / 3
     _settles(np.ones(1), lr)
-    whole("steps", steps)
+    natural("steps", steps)
     shrink = (1 - lr) ** steps
     return min(optimum, shrink * bound / (3 - 2 * shrink))
 
@@ -61,7 +61,7 @@ def local_scale(A: ArrayLike, lr: float, steps: int) -> Array:
     """
     slopes = np.asarray(A, dtype=np.float64)
     _settles(slopes, lr)
-    whole("steps", steps)
+    natural("steps", steps)
     return (1 - (1 - lr * slopes**2) ** steps) / slopes**2
 
 

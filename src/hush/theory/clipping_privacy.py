@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import log, sqrt
 from typing import NamedTuple
 
-from hush.core.check import positive, whole
+from hush.core.check import natural, positive
 from hush.privacy import Poisson, noise_multiplier_for
 from hush.theory.clipping import Bound, Setting, SmoothConstants, theorem_3_1
 
@@ -46,7 +46,7 @@ def constant_of(multiplier: float, rate: float, rounds: int, epsilon: float, del
     """The v for which Theorem 3.2 asks for this noise multiplier: z²ε²/((P/N)²T ln(1/δ))."""
     positive("multiplier", multiplier)
     _rate(rate)
-    whole("rounds", rounds)
+    natural("rounds", rounds)
     _privacy(epsilon, delta)
     return multiplier**2 * epsilon**2 / (rate**2 * rounds * log(1 / delta))
 
@@ -101,7 +101,7 @@ def best_rate(
     reach = constants.gradient if threshold is None else threshold
     positive("threshold", reach)
     positive("gap", constants.gap)
-    whole("population", population)
+    natural("population", population)
     _privacy(epsilon, delta)
     positive("v", v)
     start = 4 * constants.gap

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, natural, positive
 from hush.core.contract import Problem, Vector
 from hush.core.engine import unravelled
 from hush.core.keys import at, root
@@ -53,7 +53,7 @@ class Constants:
         at_least("smoothness (never below convexity)", self.smoothness, self.convexity)
         for name in ("gradient", "noise", "heterogeneity", "distance"):
             at_least(name, getattr(self, name), 0)
-        whole("dimension", self.dimension)
+        natural("dimension", self.dimension)
 
     @property
     def condition(self) -> float:
@@ -80,7 +80,7 @@ def estimate(
     too. Every client counts 1/N, as in the theorem. `weight_decay` adds ½w‖x‖² to every loss.
     """
     if batch is not None:
-        whole("batch", batch)
+        natural("batch", batch)
     at_least("weight decay", weight_decay, 0)
     key = root(seed)
     start = ravel_pytree(problem.init(at(key, "init")))[0]

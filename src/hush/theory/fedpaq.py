@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from hush.core.check import at_least, known, positive, whole
+from hush.core.check import at_least, known, natural, positive
 from hush.core.schedules import StronglyConvex
 from hush.theory.constants import Constants
 
@@ -38,13 +38,13 @@ class Setting:
     privacy: float = 0.0  # ς²/η_k², the variance of each coordinate's noise over the squared step size
 
     def __post_init__(self) -> None:
-        whole("rounds", self.rounds)
-        whole("steps", self.steps)
-        whole("population", self.population)
-        whole("clients", self.clients, 1, self.population)
+        natural("rounds", self.rounds)
+        natural("steps", self.steps)
+        natural("population", self.population)
+        natural("clients", self.clients, 1, self.population)
         for name in ("batch", "examples"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
+                natural(name, getattr(self, name))
         at_least("quantiser", self.quantiser, 0)
         at_least("privacy", self.privacy, 0)
         if self.bits is not None:
@@ -72,7 +72,7 @@ def step_size_offset(constants: Constants, steps: int, as_printed: bool = False)
 
     These are η ≤ 1/(µE), µ/L², 1/(√2L(E − 1)) and 1/(4L); the last is asked by the one-step lemma behind eq 54.
     """
-    whole("steps", steps)
+    natural("steps", steps)
     E, kappa = steps, constants.condition
     return float(4 * E if as_printed else max(4 * E, 4 * kappa**2, 4 * sqrt(2) * kappa * (E - 1), 16 * kappa))
 
@@ -120,8 +120,8 @@ def bits_budget(rounds: int, clients: int, bits: float) -> float:
     >>> bits_budget(rounds=100, clients=10, bits=1000)
     1000000
     """
-    whole("rounds", rounds, 0)
-    whole("clients", clients)
+    natural("rounds", rounds, 0)
+    natural("clients", clients)
     positive("bits", bits)
     return rounds * clients * bits
 
@@ -145,7 +145,7 @@ def qsgd_variance(levels: float, dimension: int) -> float:
     88.6
     """
     positive("levels", levels)
-    whole("dimension", dimension)
+    natural("dimension", dimension)
     return min(dimension / levels**2, sqrt(dimension) / levels)
 
 
@@ -155,14 +155,14 @@ def qsgd_bits(levels: int, dimension: int) -> float:
     >>> round(qsgd_bits(1, 7850)), round(qsgd_bits(10, 7850))
     (12474, 34512)
     """
-    whole("levels", levels)
-    whole("dimension", dimension)
+    natural("levels", levels)
+    natural("dimension", dimension)
     return dimension * log2(2 * levels + 1) + FLOAT_BITS
 
 
 def qsgd_variance_for(bits: float, dimension: int) -> float:
     """q of β bits, the trade-off below eq 20: s = (2^((β − 32)/d) − 1)/2, so √d/s = 2√d / (2^((β − 32)/d) − 1)."""
-    whole("dimension", dimension)
+    natural("dimension", dimension)
     if not bits > FLOAT_BITS:
         raise ValueError(f"bits must be more than the {FLOAT_BITS} of the norm, found {bits}")
     return qsgd_variance((2 ** ((bits - FLOAT_BITS) / dimension) - 1) / 2, dimension)

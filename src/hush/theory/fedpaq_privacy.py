@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import exp, log1p
 from typing import NamedTuple
 
-from hush.core.check import known, positive, whole
+from hush.core.check import known, natural, positive
 from hush.local import output_sensitivity
 from hush.privacy import Subset, gaussian_noise, noise_multiplier_for
 from hush.privacy.printed import bought, equation_16_noise
@@ -50,10 +50,10 @@ def sensitivity(
     """
     positive("lr", lr)
     positive("bound", bound)
-    whole("steps", steps)
-    whole("batch", batch)
+    natural("steps", steps)
+    natural("batch", batch)
     known("case", case, CASES)
-    whole("uses", uses, 1, steps)
+    natural("uses", uses, 1, steps)
     if as_printed:
         return 4 * lr * steps * bound
     if case != "scalar_glm":
@@ -73,7 +73,7 @@ def least_multiplier(epsilon: float, delta: float, rate: float = 1.0, rounds: in
     (1.386, 31.86)
     """
     _privacy(epsilon, delta, rate)
-    whole("rounds", rounds)
+    natural("rounds", rounds)
     if rounds == 1:
         return gaussian_noise(log1p((exp(epsilon) - 1) / rate), delta / rate)
     sampling = Subset(max(1, round(rate * RECORDS)), RECORDS)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from math import ceil, expm1, floor, log, sqrt
 from typing import NamedTuple
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, natural, positive
 from hush.core.schedules import InverseTime
 from hush.theory.langevin_participation import as_correlation, as_shares, weights
 from hush.theory.langevin_participation import effective_temperature as effective_temperature
@@ -53,7 +53,7 @@ class Constants:
     def __post_init__(self) -> None:
         positive("strong_convexity", self.strong_convexity)
         at_least("smoothness", self.smoothness, self.strong_convexity)
-        whole("dimension", self.dimension)
+        natural("dimension", self.dimension)
         for name in ("start", "heterogeneity", "gradient_noise"):
             at_least(name, getattr(self, name), 0)
         positive("temperature", self.temperature)
@@ -217,7 +217,7 @@ def cost(constants: Constants, accuracy: float, local_steps: int, correlation: f
     η = min{1/(2L), ε²/(3600 κ²md((K − 1)² + κ)H_ρ)} and T_ε = 4 ln(2√(2d)(𝒟 + √(τ/m))/ε)/(ηm).
     """
     positive("accuracy", accuracy)
-    whole("local_steps", local_steps)
+    natural("local_steps", local_steps)
     lr = min(1 / (2 * constants.smoothness), (accuracy / 2 / _local(constants, local_steps, correlation)) ** 2)
     iterations = max(0.0, 4 / (lr * constants.strong_convexity) * log(2 * constants.distance / accuracy))
     return Cost(lr, ceil(iterations), ceil(iterations / local_steps))
@@ -252,8 +252,8 @@ def rule_of_thumb(constants: Constants) -> float:
 
 def _check(constants: Constants, lr: float, local_steps: int, iterations: int) -> None:
     positive("lr", lr)
-    whole("local_steps", local_steps)
-    whole("iterations", iterations, 0)
+    natural("local_steps", local_steps)
+    natural("iterations", iterations, 0)
     limit = 1 / (2 * constants.smoothness)
     if not lr <= limit * (1 + 1e-12):
         raise ValueError(f"the theorems need a step size of at most 1/(2L), {limit:.4g}, found {lr!r}")

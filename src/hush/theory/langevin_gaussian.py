@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, natural, positive
 from hush.theory.langevin_participation import as_correlation, as_scale, as_shares, weights
 
 Array = NDArray[np.float64]
@@ -95,7 +95,7 @@ def moments(
     >>> moments(target, rounds=2, steps=1, lr=0.5).mean.ravel().tolist()
     [0.0, 1.0, 1.5]
     """
-    whole("rounds", rounds, 0)
+    natural("rounds", rounds, 0)
     rates = [lr] * rounds if isinstance(lr, int | float) else [float(rate) for rate in lr]
     if len(rates) != rounds:
         raise ValueError(f"lr must be one number or one for each of {rounds} rounds, found {len(rates)}")
@@ -161,7 +161,7 @@ class _Clients:
         own_scale: ArrayLike | None,
         gradient_noise: float,
     ) -> None:
-        whole("steps", steps)
+        natural("steps", steps)
         at_least("temperature", temperature, 0)
         at_least("gradient_noise", gradient_noise, 0)
         as_correlation(correlation)

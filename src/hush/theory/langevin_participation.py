@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hush.core.check import known, whole
+from hush.core.check import known, natural
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def weights(shares: ArrayLike, scheme: str, per_round: int | None = None) -> Wei
         if S is not None and S != N:
             raise ValueError(f"with scheme 'all' every one of {N} clients is heard, found per_round {S!r}")
         return Weights(np.zeros(N), 0.0)
-    whole("per_round", S, 1, None if scheme == "I" else N)
+    natural("per_round", S, 1, None if scheme == "I" else N)
     assert S is not None
     if scheme == "I":
         return Weights(p / S, 1 / S)
@@ -112,7 +112,7 @@ def effective_temperature(
     """
     as_correlation(correlation)
     if isinstance(clients, int):
-        whole("clients", clients)
+        natural("clients", clients)
     p = np.full(clients, 1 / clients) if isinstance(clients, int) else as_shares(clients)
     if as_printed:
         return 1 + (correlation**2 + len(p) * (1 - correlation**2)) * weights(p, scheme, per_round).shared

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from math import comb, exp, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple
 
-from hush.core.check import known, positive, whole
+from hush.core.check import known, natural, positive
 from hush.privacy import NoGuarantee, Release, Spent, Subset, Whole, spent
 from hush.privacy.releases import fraction as _fraction
 from hush.theory.langevin_participation import SCHEMES, as_correlation, as_shares, weights
@@ -86,8 +86,8 @@ class Setting:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shares", tuple(float(p) for p in as_shares(self.shares)))
-        whole("rounds", self.rounds)
-        whole("local_steps", self.local_steps)
+        natural("rounds", self.rounds)
+        natural("local_steps", self.local_steps)
         known("scheme", self.scheme, SCHEMES)
         weights(self.shares, self.scheme, self.per_round)
         self.multiplier(0)
@@ -138,7 +138,7 @@ def composed(epsilon: float, count: int, slack: float) -> float:
     >>> composed(0.5, 3, slack=0.0), round(composed(0.01, 10_000, slack=1e-5), 3)
     (1.5, 5.804)
     """
-    whole("count", count)
+    natural("count", count)
     if not 0 <= slack < 1:
         raise ValueError(f"slack must be a number of at least 0 and below 1, found {slack!r}")
     plain = count * epsilon
@@ -226,7 +226,7 @@ def by_renyi(setting: Setting, delta: float, examples: int | None = None, rounds
     >>> round(by_renyi(setting, 1e-5).epsilon, 2)
     1.76
     """
-    whole("rounds", setting.rounds if rounds is None else rounds, 0, setting.rounds)
+    natural("rounds", setting.rounds if rounds is None else rounds, 0, setting.rounds)
     heard = setting.rounds if rounds is None else rounds
     sampling: Whole | Subset = Whole()
     if examples is not None:

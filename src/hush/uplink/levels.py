@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
-from hush.core.check import known, whole
+from hush.core.check import known, scalar, whole
 from hush.core.contract import Vector
 from hush.core.counts import Count
 from hush.core.keys import Key
@@ -115,8 +115,8 @@ class QSGD(Levels):
     E‖Q(v) − v‖² ≤ min(n/s², √n/s) ‖v‖², which is below ‖v‖² only from s = √n on.
     """
 
-    levels: int = eqx.field(static=True)
-    block: int | None = eqx.field(default=None, static=True)
+    levels: int = eqx.field(static=True, converter=scalar)
+    block: int | None = eqx.field(default=None, static=True, converter=scalar)
     code: str = eqx.field(default="dense", static=True)
 
     def scales(self, blocks: jax.Array) -> jax.Array:
@@ -133,7 +133,7 @@ class TernGrad(Levels):
     E‖Q(v) − v‖² = max|v| ‖v‖₁ − ‖v‖² ≤ (√n − 1)/2 · ‖v‖²: as much where all but one entry are max|v| / (√n + 1).
     """
 
-    block: int | None = eqx.field(default=None, static=True)
+    block: int | None = eqx.field(default=None, static=True, converter=scalar)
     code: str = eqx.field(default="dense", static=True)
     levels: int = eqx.field(default=1, static=True, init=False)
 

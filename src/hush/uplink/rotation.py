@@ -9,7 +9,7 @@ import numpy as np
 from jax import random
 from scipy.linalg import hadamard
 
-from hush.core.check import whole
+from hush.core.check import scalar, whole
 from hush.core.contract import Vector
 from hush.core.counts import Count
 from hush.core.keys import Key, at
@@ -36,7 +36,7 @@ class Rotated(Compressor):
     """
 
     inner: Compressor
-    block: int | None = eqx.field(default=None, static=True)
+    block: int | None = eqx.field(default=None, static=True, converter=scalar)
 
     def __check_init__(self) -> None:
         if not isinstance(self.inner, Compressor):

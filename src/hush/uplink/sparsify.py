@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.check import whole
+from hush.core.check import scalar, whole
 from hush.core.contract import Vector
 from hush.core.counts import Count
 from hush.core.keys import Key, at
@@ -27,7 +27,7 @@ class TopK(Compressor):
     It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
     """
 
-    k: int = eqx.field(static=True)
+    k: int = eqx.field(static=True, converter=scalar)
     unbiased = False
 
     def __check_init__(self) -> None:
@@ -62,7 +62,7 @@ class TopK(Compressor):
 class RandomK(Compressor):
     """k numbers at random places, times d/k so that the mean is right. The places come from a seed that is sent."""
 
-    k: int = eqx.field(static=True)
+    k: int = eqx.field(static=True, converter=scalar)
     unbiased = True
 
     def __check_init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.check import known, whole
+from hush.core.check import known, natural
 from hush.wire.bits import Bits, Reader, from_number
 from hush.wire.fixed import integers
 from hush.wire.frame import WireError
@@ -95,7 +95,7 @@ def write(kind: str, values: npt.ArrayLike) -> Bits:
 def read(kind: str, bits: Bits, count: int) -> tuple[Values, int]:
     """The first `count` values and how many bits they took; a WireError if the bits end before or are no code."""
     known("Elias code", kind, KINDS)
-    whole("count", count, 0)
+    natural("count", count, 0)
     if count > len(bits):
         raise WireError(f"truncated: expected at least {count} bits for {count} values, found {len(bits)}")
     reader = Reader(np.asarray(bits, dtype=np.bool_))

@@ -31,7 +31,8 @@ def lenet5(
     padding = 2 if min(height, width) < 32 else 0  # it was made for 32x32; 28x28 digits are padded to that
     rows, columns = (((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width))
     if min(rows, columns) < 1:
-        raise ValueError(f"lenet5 needs images at least 12x12, found {height}x{width}")
+        hint = "; a vector is one row of pixels: give x its height and width" if height == 1 else ""
+        raise ValueError(f"lenet5 needs images at least 12x12, found {height}x{width}{hint}")
     known("activation", activation, ACTIVATIONS)
     known("pool", pool, POOLS)
     act, gain = ACTIVATIONS[activation]

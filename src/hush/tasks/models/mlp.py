@@ -5,14 +5,15 @@ from math import prod
 
 from jax import Array
 
+from hush.core.check import whole
 from hush.tasks.models.layers import FLATTEN, HE, RELU, Layer, Linear, Sequential, layer_keys
 
 
 def mlp(shape: tuple[int, int, int], classes: int, key: Array, *, hidden: int | tuple[int, ...] = 200) -> Sequential:
     """Hidden layers with ReLU; 784-200-10 has 159,010 parameters."""
     widths = tuple(hidden) if isinstance(hidden, tuple | list) else (hidden,)
-    if not all(isinstance(width, int) and width > 0 for width in widths):
-        raise ValueError(f"hidden is {hidden!r}; allowed: a positive integer or a tuple of them")
+    for width in widths:
+        whole("hidden (one number, or one for each layer)", width)
     keys = layer_keys(key)
     layers: list[Layer] = [FLATTEN]
     for inputs, outputs in pairwise((prod(shape), *widths)):

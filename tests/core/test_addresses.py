@@ -1,0 +1,76 @@
+"""Seeds, lanes and populations at the edges of what 32 bits hold."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hush
+from hush.core.contract import Population
+from hush.core.keys import at, root
+from hush.core.lanes import Lane, check_sweep, float_settings, keys, lay_out
+from hush.tasks.problem import Numbered
+
+
+def words(key):
+    return np.asarray(jax.random.key_data(key))
+
+
+@given(seed=st.integers(0, 2**32 - 1), numbers=st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=4, unique=True))
+def test_the_keys_of_all_lanes_at_once_are_those_of_one_after_the_other(seed, numbers):
+    one_by_one = [at(jax.random.key(seed), "repetition", number) for number in numbers]
+    lanes = [Lane(number, {}) for number in numbers]
+    assert np.array_equal(words(keys(seed, lanes)), words(jnp.stack(one_by_one)))
+
+
+@given(low=st.integers(0, 2**32 - 1), high=st.integers(1, 2**32 - 1))
+def test_every_bit_of_a_seed_counts(low, high):
+    wide = root(high * 2**32 + low)
+    assert np.array_equal(words(root(low)), words(jax.random.key(low)))  # as it always was
+    assert not np.array_equal(words(wide), words(root(low)))
+    # The high word is an address below the low one.
+    assert np.array_equal(words(wide), words(at(jax.random.key(low), "seed", high)))
+
+
+def test_lanes_are_every_point_with_every_repetition():
+    lanes = lay_out([4, 2], {"local.lr": [0.1, 0.2], "server.lr": np.array([1.0])})
+    assert [(lane.repetition, *lane.settings.values()) for lane in lanes] == [
+        (4, 0.1, 1.0), (2, 0.1, 1.0), (4, 0.2, 1.0), (2, 0.2, 1.0)
+    ]  # fmt: skip
+
+
+def test_a_sweep_is_judged_at_its_corners():
+    air = hush.over_the_air(bound=1.0)
+    check_sweep(air, {"channel.bound": [2.0, 3.0], "uplink.0.bound": [0.5, 1.5]})
+    with pytest.raises(ValueError, match=r"the channel takes messages of norm 2.0 at most"):
+        check_sweep(air, {"channel.bound": [2.0, 3.0], "uplink.0.bound": [0.5, 2.5]})
+    with pytest.raises(ValueError, match=r"lr must be a positive number, found -1\.0"):
+        check_sweep(hush.fedavg(steps=1), {"local.lr": [0.1, -1.0, 0.2]})
+
+
+def test_numpy_floats_are_settings_too():
+    algorithm = hush.Algorithm(hush.cohort.Uniform(2), hush.local.Gradient(), (hush.uplink.Clip(np.float32(0.5)),))
+    assert float_settings(algorithm)["uplink.0.bound"] == 0.5
+
+
+class Client(Numbered):
+    problem: object
+    index: jax.Array
+
+    def gradient(self, params, rows, weights):
+        raise NotImplementedError
+
+    example_gradients = gradient
+
+
+def test_the_shares_of_more_examples_than_an_integer_holds():
+    sizes = np.array([2**31 - 1, 2**30, 5, 2**31 - 1])
+    population = Population(sizes)
+    exact = [size / sum(map(int, sizes)) for size in sizes]
+    assert population.examples == sum(map(int, sizes)) > 2**32
+    assert population.shares.tolist() == pytest.approx(exact, rel=1e-6)
+    holder = hush.tasks.potentials(lambda p, d: p[0] * d, np.ones(4), np.zeros(1), sizes)
+    found = [float(Client(holder, jnp.asarray(index)).share) for index in range(4)]
+    assert found == pytest.approx(exact, rel=1e-6)

@@ -1,0 +1,352 @@
+"""A user's own pieces, problems and measures that do not keep to the contract: named before anything is compiled."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hush
+from hush.cohort import Uniform
+from hush.core import memory
+from hush.core.admission import bits_of_round, check_budget, check_measures, check_memory, rounds_at_once
+from hush.core.contract import Channel, Cohort, Draw, LocalRule, Mixing, Population, Problem, ServerRule, Stage
+from hush.core.mesh import make
+from hush.core.rehearsal import is_own, rehearse
+from hush.core.simulation import Simulation
+from hush.local import Gradient, LocalSGD
+from hush.tasks.problem import Numbered
+from hush.uplink import QSGD, Clip, TopK
+
+D = 3  # numbers of the quadratic's model
+
+
+class Rule(LocalRule):
+    """A local rule whose answer is a function of a right one."""
+
+    answer: object = None
+    remembers: object = None
+    forgets: object = None
+    needs = ("model",)
+    sends = ("update",)
+
+    def init(self, model):
+        return {} if self.remembers is None else self.remembers(model)
+
+    def __call__(self, key, broadcast, state, data):
+        message, info = {"update": broadcast["model"]}, {"steps": jnp.int32(1)}
+        return (message, info) if self.answer is None else self.answer(message, info)
+
+    def commit(self, broadcast, state, sent):
+        return state if self.forgets is None else self.forgets(state)
+
+
+class Silent(Rule):
+    sends = ("gradient",)
+
+
+class Odd(Stage):
+    answer: object = None
+    remembers: object = None
+
+    def init(self, vector):
+        return {} if self.remembers is None else self.remembers(vector)
+
+    def __call__(self, key, vector, state):
+        return self.answer(vector, state)
+
+
+class Air(Channel):
+    answer: object = None
+
+    def __call__(self, key, draw, number, statistics):
+        return self.answer(draw)
+
+
+class Serve(ServerRule):
+    answer: object = None
+    begin: object = None
+    provides = ("model",)
+    receives = ("update",)
+
+    def init(self, model):
+        return {"model": model} if self.begin is None else self.begin(model)
+
+    def __call__(self, key, state, received, share):
+        return {"model": state["model"]} if self.answer is None else self.answer(state, received)
+
+
+class Crowd(Cohort):
+    answer: object = None
+
+    def slots(self, clients):
+        return 2
+
+    def __call__(self, key, population, number=0):
+        right = Draw(jnp.arange(2), jnp.ones(2) / 2, jnp.array([True, True]), jnp.float32(1))
+        return self.answer(right)
+
+
+def local(answer=None, **more):
+    return {"local": Rule(answer, **more)}
+
+
+def uplink(answer, remembers=None):
+    return {"uplink": (Clip(1.0), Odd(answer, remembers))}
+
+
+def boom(*_):
+    raise KeyError("lost")
+
+
+PIECES = [
+    (
+        local(lambda m, i: ({"update": m["update"][:2]}, i)),
+        r"local \(Rule\) must send 'update' as float32",
+    ),
+    (local(lambda m, i: ({"update": m["update"][None]}, i)), r"found float32 of shape \(1, 3\)"),
+    (local(lambda m, i: ({"update": m["update"].astype(jnp.bfloat16)}, i)), "found bfloat16 of shape"),
+    (local(lambda m, i: ({"update": m["update"].astype(int)}, i)), "found int32 of shape"),
+    (local(lambda m, i: ({"update": 1.0}, i)), r"must send 'update' as float32 of shape \(3,\), found float"),
+    (local(lambda m, i: (m["update"], i)), r"must send a dictionary of \['update'\], found float32 of shape"),
+    (local(lambda m, i: ({}, i)), r"must send a dictionary of \['update'\], found a dictionary of nothing"),
+    (
+        local(lambda m, i: (m | {"more": m["update"]}, i)),
+        "found a dictionary of more, update",
+    ),
+    (local(lambda m, i: m), "must return a message and an info, found dict"),
+    (local(lambda m, i: (m, i, {})), "must return a message and an info, found 3 things"),
+    (local(lambda m, i: None), "must return a message and an info, found nothing"),
+    (local(lambda m, i: (m, {})), r"must tell its number of 'steps' in its info, found \[\]"),
+    (local(lambda m, i: (m, None)), "must return its info as a dictionary, found nothing"),
+    (local(lambda m, i: (m, [1])), "must return its info as a dictionary, found list"),
+    (local(lambda m, i: (m, i | {"norms": jnp.ones(3)})), "must return one number for its info 'norms', found float32"),
+    (local(lambda m, i: (m, i | {"a.b": 1.0})), r"the info of local \(Rule\) 'a.b' needs a name of letters, digits"),
+    (local(lambda m, i: (m, i | {"round": 1.0})), "'round' has the name of a column of the records"),
+    (local(lambda m, i: (m, i | {3: 1.0})), "the call fails with ValueError"),
+    (local(boom), r"local \(Rule\): the call fails with KeyError: 'lost'"),
+    (local(lambda m, i: m["update"] @ jnp.ones(7)), r"local \(Rule\): the call fails with TypeError: "),
+    (local(remembers=lambda m: {"own": m}, forgets=lambda s: {}), "must commit a state like the one it began with"),
+    (local(remembers=lambda m: {"own": m}, forgets=lambda s: {"own": s["own"][:1]}), r"\['own'\] as float32 of shape"),
+    (local(remembers=lambda m: {"own": m}, forgets=lambda s: None), "found nothing instead of a dictionary of own"),
+    (local(remembers=boom), "init fails with KeyError"),
+    ({"local": Silent(), "server": Serve()}, "works from .'update'., which local Silent does not send"),
+    (uplink(lambda v, s: (v, s)), r"uplink\[1\] \(Odd\) must return a vector, a state and an info, found 2 things"),
+    (uplink(lambda v, s: v), "must return a vector, a state and an info, found float32"),
+    (uplink(lambda v, s: None), "must return a vector, a state and an info, found nothing"),
+    (uplink(lambda v, s: (v[:1], s, {})), r"must send 'update' on as it came, float32 of shape \(3,\), found"),
+    (uplink(lambda v, s: (v.astype(jnp.float16), s, {})), "found float16 of shape"),
+    (uplink(lambda v, s: (None, s, {})), "on as it came, .* found nothing"),
+    (
+        uplink(lambda v, s: (v, {"e": v}, {})),
+        "found a dictionary of e instead of a dictionary of nothing",
+    ),
+    (uplink(lambda v, s: (v, s, {}), lambda v: {"e": v}), None),
+    (uplink(lambda v, s: (v, None, {}), lambda v: {"e": v}), "must return a state like the one it began with"),
+    (uplink(lambda v, s: (v, s, {"seen": v})), "must return one number for its info 'seen'"),
+    (uplink(lambda v, s: (v, s, {"f1/macro": 1.0})), "'f1/macro' needs a name of letters, digits and underscores"),
+    (uplink(boom), r"uplink\[1\] \(Odd\): the call fails with KeyError: 'lost'"),
+    (
+        {"channel": Air(lambda d: d.weights)},
+        r"channel \(Air\) must return a Mixing of",
+    ),
+    ({"channel": Air(lambda d: None)}, "must return a Mixing .* found nothing"),
+    ({"channel": Air(lambda d: (d.weights, 0.0))}, "must return a Mixing .* found 2 things"),
+    (
+        {"channel": Air(lambda d: Mixing(jnp.ones(5), 0.0))},
+        r"shape \(2,\), found float32 of shape \(5,\)",
+    ),
+    ({"channel": Air(lambda d: Mixing(1.0, 0.0))}, r"coefficients of shape \(2,\), found float"),
+    ({"channel": Air(lambda d: Mixing(d.weights, jnp.ones(3)))}, r"must mix with noise of shape \(\), found"),
+    ({"channel": Air(lambda d: Mixing(d.weights, 0.0, jnp.ones(3)))}, r"transmit of shape \(\) or \(2,\), found"),
+    ({"channel": Air(boom)}, r"channel \(Air\): the call fails with KeyError"),
+    (
+        {"server": Serve(begin=lambda m: {})},
+        r"server \(Serve\) must begin with a state that holds 'model'",
+    ),
+    ({"server": Serve(begin=lambda m: None)}, "must begin with a state that holds 'model', found nothing"),
+    (
+        {"server": Serve(begin=lambda m: {"model": m[:1]})},
+        "must begin with a model like the problem's",
+    ),
+    ({"server": Serve(lambda s, r: None)}, r"server \(Serve\) must return a state, found nothing"),
+    ({"server": Serve(lambda s, r: s["model"])}, "must return a state, found float32"),
+    ({"server": Serve(lambda s, r: {"model": s["model"][:2]})}, r"\['model'\] as float32 of shape \(2,\) instead of"),
+    ({"server": Serve(lambda s, r: {"model": s["model"].astype(int)})}, r"\['model'\] as int32 of shape"),
+    ({"server": Serve(lambda s, r: {"mean": s["model"]})}, r"no more than it began with, .* found \['mean'\] as well"),
+    ({"server": Serve(lambda s, r: {"model": r["gradient"]})}, "the call fails with KeyError: 'gradient'"),
+    ({"cohort": Crowd(lambda d: d._replace(ids=jnp.arange(3)))}, r"cohort \(Crowd\) must draw ids for its 2 slots"),
+    ({"cohort": Crowd(lambda d: d._replace(ids=d.weights))}, "must draw ids for its 2 slots: integer of shape"),
+    ({"cohort": Crowd(lambda d: d._replace(weights=1.0))}, "must draw weights for its 2 slots"),
+    ({"cohort": Crowd(lambda d: d._replace(active=d.ids))}, "must draw active for its 2 slots"),
+    ({"cohort": Crowd(lambda d: d._replace(share=d.weights))}, "must draw a share that is one number"),
+    ({"cohort": Crowd(lambda d: tuple(d))}, "must return a Draw of ids, weights, active and share, found 4 things"),
+    ({"cohort": Crowd(lambda d: None)}, "must return a Draw .* found nothing"),
+    ({"cohort": Crowd(boom)}, r"cohort \(Crowd\): the draw fails with KeyError"),
+]
+
+
+@pytest.mark.parametrize(("slots", "sentence"), PIECES)
+def test_own_pieces(slots, sentence, quadratic, refused):
+    algorithm = {"cohort": Uniform(2), "local": Gradient()} | slots
+    if sentence is None:
+        rehearse(hush.Algorithm(**algorithm), quadratic)
+    else:
+        refused(lambda: Simulation(hush.Algorithm(**algorithm), quadratic), sentence)
+
+
+class Own(Problem):
+    """A problem of the user's own, with one thing wrong."""
+
+    measured: object = None
+    start: object = None
+    pull: object = None
+    population: Population = Population(np.array([2, 3]))
+
+    def init(self, key):
+        return jnp.zeros(D) if self.start is None else self.start()
+
+    def client(self, index):
+        return Mine(self, jnp.asarray(index))
+
+    def evaluate(self, params, part=0, parts=1):
+        right = {"train_loss": jnp.sum(jnp.zeros(1))}
+        return right if self.measured is None else self.measured(right)
+
+
+class Mine(Numbered):
+    problem: Own
+    index: jax.Array
+
+    def gradient(self, params, rows, weights):
+        return params if self.problem.pull is None else self.problem.pull(params)
+
+    def example_gradients(self, params, rows):
+        return jnp.stack([params] * len(rows))
+
+
+def measure(name, value=1.0):
+    return {"measured": lambda right: right | {name: jnp.asarray(value)}}
+
+
+PROBLEMS = [
+    (measure("f1/macro"), "the measure 'f1/macro' needs a name of letters, digits and underscores, such as macro_f1"),
+    (measure("a.b"), "the measure 'a.b' needs a name"),
+    (measure(""), "the measure '' needs a name"),
+    (measure("f1 macro"), "the measure 'f1 macro' needs a name"),
+    (measure("ε"), "the measure 'ε' needs a name"),
+    (measure("a,b\n"), "needs a name of letters"),
+    (measure("repetition"), "the measure 'repetition' has the name of a column of the records; taken are"),
+    (measure("round"), "has the name of a column of the records"),
+    (measure("seconds"), "has the name of a column of the records"),
+    (measure("uplink_bits"), "has the name of a column of the records"),
+    (measure("downlink_bits"), "has the name of a column of the records"),
+    (measure("epsilon"), "has the name of a column of the records"),
+    (measure("participants"), "has the name of a column of the records"),
+    (measure("iterations"), "has the name of a column of the records"),
+    (measure("energy"), "has the name of a column of the records"),
+    (measure("update_norm"), "the measure 'update_norm' has the name of a column that the algorithm's pieces add"),
+    (measure("each", np.ones(3)), r"the measure 'each' must be one number, found shape \(3,\)"),
+    (measure("phase", 1j), "the measure 'phase' must be a real number, found complex64"),
+    ({"measured": lambda right: {}}, "evaluate must return train_loss, found nothing"),
+    ({"measured": lambda right: {"loss": right["train_loss"]}}, "evaluate must return train_loss, found loss"),
+    ({"measured": lambda right: right["train_loss"]}, "evaluate must return a dictionary of measures"),
+    ({"measured": lambda right: None}, "evaluate must return a dictionary of measures, found NoneType"),
+    ({"measured": boom}, r"the problem \(Own\): evaluate fails with KeyError"),
+    ({"start": lambda: None}, "init of Own must return parameters to train, found none"),
+    ({"start": dict}, "init of Own must return parameters to train, found none"),
+    ({"start": lambda: jnp.zeros(3, jnp.bfloat16)}, "parameters of Own must be float32, found bfloat16"),
+    ({"start": lambda: {"w": jnp.zeros(3), "count": jnp.zeros(1, int)}}, r"found int32 at \['count'\]"),
+    ({"start": boom}, r"the problem \(Own\): init fails with KeyError: 'lost'"),
+    ({"pull": lambda params: params[:2]}, r"local \(Gradient\) must send 'update' as float32 of shape \(3,\), found"),
+    ({"pull": boom}, r"local \(Gradient\): the call fails with KeyError: 'lost'"),
+    ({"population": [2, 3]}, r"the problem \(Own\) must have a Population, found list"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), PROBLEMS)
+def test_own_problems(wrong, sentence, refused):
+    refused(lambda: Simulation(hush.Algorithm(Uniform(2), Gradient()), Own(**wrong)), sentence)
+
+
+def test_a_right_piece_and_problem_of_ones_own_pass():
+    algorithm = hush.Algorithm(Crowd(lambda d: d), Rule(), (Odd(lambda v, s: (v, s, {})),), Air(_even), Serve())
+    rehearse(algorithm, Own())
+    assert is_own(algorithm)
+    assert is_own(hush.tasks.potentials(lambda p, d: jnp.sum(p * d), np.ones((2, 3)), np.zeros(3)))
+    assert not is_own(hush.fedpaq(2, steps=1))
+
+
+def _even(draw):
+    return Mixing(draw.weights, 0.0)
+
+
+def test_names_in_a_measure_must_be_text():
+    number = SimpleNamespace(shape=(), dtype=np.dtype("float32"))
+    with pytest.raises(ValueError, match="the measure 3 needs a name"):
+        check_measures({3: number, "train_loss": number})
+    with pytest.raises(ValueError, match="must be one number, found float"):
+        check_measures({"train_loss": 1.0})
+
+
+def test_memory_is_told_before_it_is_asked_for(quadratic, monkeypatch, refused):
+    algorithm = hush.scaffold(2, steps=1)
+    monkeypatch.setattr(memory, "_of_machine", lambda: 10**6)
+    sentence = r"this run needs at least .* MB of memory, and there are 1\.0 MB here: .* for .*; make fewer repetitions"
+    refused(lambda: Simulation(algorithm, quadratic, repetitions=2000), sentence)
+    # By hand: every lane has a model and a control variate of 3 numbers and a round; six clients another 3 each.
+    lanes, clients, numbers = 2000, 6, 3
+    states = lanes * (4 * (2 * numbers + 1) + 4 * clients * numbers)
+    logs, ledger = lanes * 10 * 2 * 13, lanes * clients * 8 * 4
+    monkeypatch.setattr(memory, "_of_machine", lambda: states + logs + ledger)
+    check_memory(algorithm, quadratic, lanes, 2, make(1, 1), 10)
+    monkeypatch.setattr(memory, "_of_machine", lambda: states + logs + ledger - 1)
+    with pytest.raises(ValueError, match="this run needs at least"):
+        check_memory(algorithm, quadratic, lanes, 2, make(1, 1), 10)
+
+
+def test_logs_of_many_lanes_are_fetched_more_often():
+    assert rounds_at_once(1, 10, 1) == 64
+    assert rounds_at_once(10**5, 10**3, 2) == 1
+
+
+def test_a_round_that_a_budget_does_not_pay_for(quadratic):
+    plain = hush.fedavg(2, steps=1)
+    assert bits_of_round(plain, quadratic) == 2 * 32 * D
+    assert bits_of_round(hush.scaffold(2, steps=1), quadratic) == 2 * 2 * 32 * D
+    assert bits_of_round(hush.feddane(2, steps=1), quadratic) == 2 * 2 * 32 * D
+    quantised = hush.fedpaq(2, steps=1, levels=4)
+    assert bits_of_round(quantised, quadratic) == 2 * QSGD(4).fixed_bits(D)
+    # Of these nobody knows before what they cost.
+    assert bits_of_round(hush.fedpaq(2, steps=1, code="elias"), quadratic) == 0
+    assert bits_of_round(hush.Algorithm(Uniform(2), LocalSGD(0.1, steps=1), (TopK(1),)), quadratic) in (0, _top(2))
+    assert bits_of_round(hush.dp_fedavg(2, 6, clip=1.0, noise_multiplier=1.0, steps=1), quadratic) == 0
+    assert bits_of_round(hush.over_the_air(), quadratic) == 0
+    check_budget(plain, quadratic, 2 * 32 * D)
+    check_budget(plain, quadratic, None)
+    with pytest.raises(ValueError, match="a bit_budget of 191 does not pay for one round, which costs 192 bits"):
+        check_budget(plain, quadratic, 2 * 32 * D - 1)
+
+
+def _top(places):
+    return places * (TopK(1).fixed_bits(D) or 0)
+
+
+def test_groups_limit_memory(tmp_path, monkeypatch):
+    monkeypatch.undo()  # the machine's own again
+    group = tmp_path / "jobs" / "mine"
+    group.mkdir(parents=True)
+    (tmp_path / "groups").write_text("0::/jobs/mine\n")
+    (tmp_path / "jobs" / "memory.max").write_text("1000\n")
+    (tmp_path / "jobs" / "memory.current").write_text("700\n")
+    (tmp_path / "jobs" / "memory.stat").write_text("anon 600\ninactive_file 100\n")
+    (group / "memory.max").write_text("max\n")
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 7 kB\n")
+    monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    assert memory._of_group() == 400
+    assert memory.on_host() == 400
+    (tmp_path / "jobs" / "memory.max").write_text("max\n")
+    assert memory.on_host() == 7 * 1024
