@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
@@ -29,8 +30,8 @@ COLUMNS = (
     "energy",
     "participants",
 )
-# Bytes that one place of a cohort takes in the log of a round: id, active, bits and energy.
-LOGGED = 13
+# Bytes that one place of a cohort takes in the log of a round: id, active, bits (two words) and energy.
+LOGGED = 17
 # Logs of so many rounds are held on the device before they are fetched, and of fewer where they are large.
 ROUNDS_AT_ONCE = 64
 LOG_BYTES = 1 << 28
@@ -113,8 +114,10 @@ def _message_bits(phase: Algorithm, dimension: int) -> int:
     for stage in phase.uplink:
         if hasattr(stage, "fixed_bits"):
             cost = stage.fixed_bits(dimension) or 0
-        elif "bits" in jax.eval_shape(lambda v, stage=stage: stage(root(0), v, stage.init(v))[2], vector):
-            cost = 0
+            continue
+        info = eqx.filter_eval_shape(lambda v, stage=stage: stage(root(0), v, stage.init(v))[2], vector)
+        if "bits" in info:
+            cost = info["bits"] if isinstance(info["bits"], int) else 0
     return cost
 
 

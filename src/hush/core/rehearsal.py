@@ -19,6 +19,7 @@ from jax.flatten_util import ravel_pytree
 from hush.core.admission import check_column, check_measures
 from hush.core.algorithm import Algorithm, InTurn, broadcast, init_server
 from hush.core.contract import Draw, Mixing, Population, Problem, State, Statistics
+from hush.core.counts import Count
 from hush.core.keys import root
 
 HERE = Path(__file__).parents[1]
@@ -229,7 +230,10 @@ def _check_info(slot: str, piece: Any, info: Any) -> None:
         _refuse(slot, piece, "return its info as a dictionary", info)
     for name, value in info.items():
         check_column(f"the info of {_named(slot, piece)}", name)
-        if not (_is_array(value, (), jnp.number) or _is_array(value, (), jnp.bool_)):
+        if name == "bits":
+            if not isinstance(value, Count | int) and not _is_array(value, (), jnp.integer):
+                _refuse(slot, piece, "return its 'bits' as a whole number", value)
+        elif not (_is_array(value, (), jnp.number) or _is_array(value, (), jnp.bool_)):
             _refuse(slot, piece, f"return one number for its info {name!r}", value)
 
 

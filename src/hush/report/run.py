@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from hush.core.admission import check_budget, check_pair
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import known, positive, whole
+from hush.core.check import flag, known, positive, whole
 from hush.core.contract import Problem
 from hush.core.lanes import lay_out
 from hush.core.simulation import Simulation
@@ -79,8 +80,11 @@ def run(
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
     progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
     """
+    check_pair(algorithm, problem)
     _check(rounds, bit_budget, capacity, epsilon, delta, when_spent)
-    _check_flags(watch=watch, keep_models=keep_models, resume=resume, replace=replace, progress=progress)
+    for name, value in (("watch", watch), ("keep_models", keep_models), ("resume", resume), ("replace", replace)):
+        flag(name, value)
+    flag("progress", progress)
     whole("evaluate_every", evaluate_every)
     sampling = _plan(sample_every, warm_up, most_samples, rounds)
     _check_folder(folder, resume, replace)
@@ -117,6 +121,7 @@ def run(
             "warm_up": warm_up,
             "most_samples": most_samples,
         }
+        check_budget(algorithm, problem, bit_budget)
         described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
         retiring = RETIRING if allowance is not None else ()
         depends_on = {name: asked[name] for name in (*MAKES_IT, *retiring)} | {"sweep": sweep}
@@ -166,12 +171,6 @@ def _plan(sample_every: int | None, warm_up: int, most_samples: int, rounds: int
             f"sample_every={sample_every}), but rounds={rounds}"
         )
     return plan
-
-
-def _check_flags(**flags: Any) -> None:
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"{name} must be True or False, found {value!r}")
 
 
 def _check_folder(folder: str | Path | None, resume: bool, replace: bool) -> None:
