@@ -4,8 +4,8 @@ JAX can do this; it must be told where, before it starts, hence on importing hus
 JAX_COMPILATION_CACHE_DIR, or whatever `jax.config` says. `HUSH_COMPILATION_CACHE` is `off` or another folder, and
 `use_cache` says the same in Python.
 
-A cache only ever saves time. One that cannot be written or read is passed over in silence; a damaged program is compiled
-again; nothing in a result depends on it.
+A cache only ever saves time. One that cannot be written or read is passed over in silence; a damaged program is
+compiled again; nothing in a result depends on it.
 """
 
 import atexit
@@ -55,11 +55,11 @@ def use_cache(choice: bool | str | Path = True) -> Path | None:
 def from_environment() -> None:
     """What the environment asks for, at the import of hush; the user's own words to JAX come first."""
     chosen = os.environ.get(VARIABLE, "").strip()
-    if _users_own():
-        return
     choice: bool | str = chosen.lower() != "off" if chosen.lower() in ("", "on", "off") else chosen
-    with suppress(OSError):
-        use_cache(choice)
+    # No home, no package data: no cache, and no reason to fail.
+    with suppress(OSError, RuntimeError, metadata.PackageNotFoundError):
+        if not _users_own():
+            use_cache(choice)
 
 
 @cache

@@ -24,6 +24,8 @@ from hush.report.run import run
 from hush.settings import build, default_tables, override, read
 from hush.tasks.download import DataUnavailable
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 ROOT = Path(__file__).parents[2]
 TINY = """
 [task]

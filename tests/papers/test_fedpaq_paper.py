@@ -14,6 +14,7 @@ from hush.papers.writing import judged, markdown_table, only_when
 from hush.privacy import describe
 
 
+@pytest.mark.slow
 def test_the_whole_paper_quickly(tmp_path, capsys):
     paper.reproduce("fedpaq", None, True, tmp_path)
     page = (tmp_path / "fedpaq.md").read_text()

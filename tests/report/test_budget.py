@@ -9,6 +9,8 @@ import pytest
 import hush
 from hush.uplink import QSGD
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 DENSE = hush.fedpaq(clients=3, steps=2, lr=0.1, batch=4, levels=2)
 ELIAS = replace(DENSE, uplink=(QSGD(2, code="elias"),))
 MESSAGE = 8 * (4 + 6 + 4)  # 18 numbers of 5 values in 6 bytes, a scale, and the seal

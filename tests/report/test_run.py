@@ -15,6 +15,8 @@ from hush.core.engine import unravelled
 from hush.report import run as run_module
 from hush.report.folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 SCAFFOLD = hush.scaffold(clients=3, steps=2, lr=0.1, batch=4)
 
 

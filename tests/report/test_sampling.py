@@ -13,6 +13,8 @@ from hush.posterior import scores
 from hush.report.calibrated import AVERAGE, POINT
 from hush.report.sampling import FILE, Plan
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 ALGORITHM = hush.fa_ld(steps=2, lr=1e-3, temperature=0.5, correlation=0.5)
 
 

@@ -171,7 +171,7 @@ def test_claim_2_2_needs_the_bound_in_its_step_size():
     # c/max‖∇f_i(x*)‖ alone is too long a step at c = 10: what starts near x* goes round it for ever.
     x, lr = 0.01, 10 / 6
     assert settling_step(gradients, 10.0, L) == pytest.approx(1 / L)
-    assert 1 / L < lr
+    assert lr > 1 / L
     for _ in range(1000):
         x -= pull(x, SLOPES, TARGETS, 10.0, lr, 1) / 3
     assert abs(x) > 0.01
