@@ -76,6 +76,17 @@ def settings_files():
     return sorted(found)
 
 
+def every_settings_file_but_few_slow():
+    """Those of the demo run in every test; a program of its own has to be compiled for each."""
+    return [
+        path if path.parent.name == "demo" else pytest.param(path, marks=pytest.mark.slow) for path in settings_files()
+    ]
+
+
+def named(path):
+    return str(path.relative_to(ROOT))
+
+
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """A settings file of a problem that takes no time, in a folder of its own that commands run in."""
@@ -351,7 +362,12 @@ class TestSettingsFiles:
     def test_there_are_examples(self):
         assert len([path for path in settings_files() if path.parent == ROOT / "examples"]) >= 5
 
-    @pytest.mark.parametrize("path", settings_files(), ids=lambda path: str(path.relative_to(ROOT)))
+    @pytest.mark.parametrize("path", settings_files(), ids=named)
+    def test_every_settings_file_can_be_read(self, path):
+        plan = build(read(path))
+        assert plan.run["rounds"] or plan.run["bit_budget"] or plan.run["epsilon"]
+
+    @pytest.mark.parametrize("path", every_settings_file_but_few_slow(), ids=named)
     def test_every_settings_file_runs(self, path):
         tables = read(path)
         for change in ("run.rounds=2", "run.repetitions=1", "run.evaluate_every=2"):

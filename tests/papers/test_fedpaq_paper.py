@@ -32,7 +32,11 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("figure", "shown"), [("compressors", "| bfloat16 | 10432 |"), ("theory", "(fedpaq/theorem-1.png)")]
+    ("figure", "shown"),
+    [
+        ("compressors", "| bfloat16 | 10432 |"),
+        pytest.param("theory", "(fedpaq/theorem-1.png)", marks=pytest.mark.slow),
+    ],
 )
 def test_one_part_of_it(figure, shown, tmp_path):
     paper.reproduce("fedpaq", figure, True, tmp_path)
