@@ -114,7 +114,7 @@ def _writable(folder: Path) -> bool:
 
 def _tell_jax(folder: Path | None) -> None:
     """In the environment, which JAX reads as it is imported; and in its settings, if it has been."""
-    settings = {_FOLDER: None if folder is None else str(folder)}
+    settings: dict[str, str | float | None] = {_FOLDER: None if folder is None else str(folder)}
     settings |= {name: value for name, value in _KEEP_ALL.items() if folder is not None}
     for name, value in settings.items():
         variable = name.upper()

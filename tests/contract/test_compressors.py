@@ -109,7 +109,7 @@ def test_the_variance_of_terngrad_is_reached():
 
 
 @pytest.mark.parametrize("name", COMPRESSORS)
-@pytest.mark.parametrize("dimension", [6, 33, 700])
+@pytest.mark.parametrize("dimension", [6, 33, pytest.param(700, marks=pytest.mark.slow)])
 def test_bits_are_those_of_the_bytes(name, dimension):
     compressor = COMPRESSORS[name]
     for seed, vector in enumerate((a_vector(1, dimension), jnp.zeros(dimension), a_vector(2, dimension) ** 5)):
