@@ -184,6 +184,7 @@ class TestTheEnvironment:
         assert process(ASKED, HOME=nowhere, XDG_CACHE_HOME=nowhere) == (["None", "False"], "")
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing_and_finds_the_same(tmp_path):
     """Cold, warm, and after every program was damaged: bit for bit the same."""
     where = {"HUSH_COMPILATION_CACHE": str(tmp_path)}

@@ -396,6 +396,7 @@ def command(folder, *arguments):
     )
 
 
+@pytest.mark.slow
 def test_from_show_to_run_in_processes_of_their_own(tmp_path):
     """What a newcomer does first, with nothing shared between the steps but files."""
     shown = command(tmp_path, "show", "fedavg")
