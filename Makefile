@@ -8,8 +8,8 @@ READY := $(VENV)/.ready
 
 help:
 	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
-	@echo "make test   run all tests but the slow ones"
-	@echo "make slow   run the slow tests"
+	@echo "make test   run all tests but the slow ones, on all cores (minutes)"
+	@echo "make slow   run the slow tests: whole papers, large models, whole processes"
 	@echo "make check  ruff, mypy and the import rules"
 	@echo "make bench  hush beside its peers: one table of ratios (long; makes environments of its own)"
 	@echo "make torch  add the PyTorch extra to the environment"
@@ -25,12 +25,13 @@ demo: $(READY)
 	$(BIN)/hush run examples/demo/private_fedpaq.toml --out runs/demo/private_fedpaq --force
 	$(BIN)/hush compare runs/demo/fedavg runs/demo/fedpaq runs/demo/private_fedpaq --out runs/demo/comparison
 
-# A file's tests stay together: they share what they have compiled.
+# Each worker goes through half of the tests in order, so that a file's share what they have compiled, and who is done
+# first helps the other.
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --numprocesses auto --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff check
@@ -50,4 +51,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/langevin.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .compiled

@@ -1,11 +1,14 @@
 """Four CPU devices, whatever the machine has, so that one device = several can be tested; and shared small problems."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 # Small programs: compiling them well costs more than it gains.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0")
 os.environ.setdefault("HUSH_OFFLINE", "1")
+# What one worker, or an earlier run, has compiled.
+os.environ.setdefault("HUSH_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".compiled"))
 
 import numpy as np
 import pytest
@@ -38,3 +41,14 @@ def unequal():
     x = draws.normal(size=(sum(sizes), 5)).astype(np.float32)
     y = draws.integers(0, 3, sum(sizes))
     return hush.tasks.arrays(x, y, np.repeat(np.arange(7), sizes), model="softmax", test=(x[:9], y[:9]))
+
+
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Figures are made but not painted, which takes seconds a page: for tests of what else a run folder holds."""
+
+    def blank(figure, target, format=None, **_):
+        target.write('<svg width="1" height="1"></svg>' if format == "svg" else b"\x89PNG\r\n\x1a\n")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", blank)
+    monkeypatch.setattr("matplotlib.figure.Figure.draw_without_rendering", lambda figure: None)

@@ -11,6 +11,7 @@ Names are loaded when they are first used, so that the command line answers befo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hush import compiled
 from hush.cores import one_device_per_core
 from hush.version import __version__
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from hush.report.run import run
 
 one_device_per_core()
+compiled.from_environment()
 
 _HOMES = {
     "hush.algorithms": (

@@ -41,11 +41,12 @@ def samples(algorithm, problem, rounds):
     ("steps", "correlation", "scheme", "per_round", "unbiased"),
     [
         (1, 0.0, "all", None, False),
-        (7, 0.6, "all", None, False),
-        (7, 0.6, "I", 3, False),
         (7, 0.6, "I", 3, True),
-        (7, 0.6, "II", 3, False),
         (7, 1.0, "II", 3, True),
+        *(
+            pytest.param(*others, False, marks=pytest.mark.slow)
+            for others in ((7, 0.6, "all", None), (7, 0.6, "I", 3), (7, 0.6, "II", 3))
+        ),
     ],
 )
 def test_the_moments_are_those_of_the_exact_recursion(target, exact, steps, correlation, scheme, per_round, unbiased):

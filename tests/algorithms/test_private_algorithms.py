@@ -85,7 +85,13 @@ COMBINED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMBINED)
+# Between them these have every kind of noise; each of the others is a program of its own to compile.
+QUICK = ("elias", "output, blocks", "scaffold", "adaptive, clients' noise", "correlated")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in COMBINED]
+)
 def test_they_combine_with_compressors_and_keep_their_figure(name, digits):
     result = hush.run(COMBINED[name], digits, 3, evaluate_every=3, progress=False)
     assert np.isfinite(result.vector).all()

@@ -24,6 +24,8 @@ from hush.report.run import run
 from hush.settings import build, default_tables, override, read
 from hush.tasks.download import DataUnavailable
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 ROOT = Path(__file__).parents[2]
 TINY = """
 [task]
@@ -74,6 +76,17 @@ def settings_files():
     return sorted(found)
 
 
+def every_settings_file_but_few_slow():
+    """Those of the demo run in every test; a program of its own has to be compiled for each."""
+    return [
+        path if path.parent.name == "demo" else pytest.param(path, marks=pytest.mark.slow) for path in settings_files()
+    ]
+
+
+def named(path):
+    return str(path.relative_to(ROOT))
+
+
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """A settings file of a problem that takes no time, in a folder of its own that commands run in."""
@@ -93,11 +106,11 @@ class TestHelp:
         for code, meaning in failures.CODES.items():
             assert re.search(rf"^ +{code} +{meaning[:30]}", text, re.MULTILINE)
 
-    def test_answers_within_a_second(self):
-        """Measured in processor time, and without JAX, which alone takes longer."""
-        program = "import sys, time, hush.app.main; print('jax' in sys.modules, time.process_time() < 1)"
+    def test_answers_without_jax(self):
+        """Which alone takes longer to import than a command line may take to answer."""
+        program = "import sys, hush.app.main; print('jax' in sys.modules)"
         result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        assert result.stdout.split() == ["False", "True"]
+        assert result.stdout.split() == ["False"]
 
     def test_version(self):
         assert re.fullmatch(r"hush \d+\.\d+.*\n", fine("--version"))
@@ -349,7 +362,12 @@ class TestSettingsFiles:
     def test_there_are_examples(self):
         assert len([path for path in settings_files() if path.parent == ROOT / "examples"]) >= 5
 
-    @pytest.mark.parametrize("path", settings_files(), ids=lambda path: str(path.relative_to(ROOT)))
+    @pytest.mark.parametrize("path", settings_files(), ids=named)
+    def test_every_settings_file_can_be_read(self, path):
+        plan = build(read(path))
+        assert plan.run["rounds"] or plan.run["bit_budget"] or plan.run["epsilon"]
+
+    @pytest.mark.parametrize("path", every_settings_file_but_few_slow(), ids=named)
     def test_every_settings_file_runs(self, path):
         tables = read(path)
         for change in ("run.rounds=2", "run.repetitions=1", "run.evaluate_every=2"):
@@ -365,6 +383,9 @@ class TestSettingsFiles:
         assert result.status["status"] == "finished"
 
 
+HANGS = 1500  # seconds after which a process has come to a stop for good, however busy the machine
+
+
 def command(folder, *arguments):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     return subprocess.Popen(
@@ -377,13 +398,14 @@ def command(folder, *arguments):
     )
 
 
+@pytest.mark.slow
 def test_from_show_to_run_in_processes_of_their_own(tmp_path):
     """What a newcomer does first, with nothing shared between the steps but files."""
     shown = command(tmp_path, "show", "fedavg")
-    text, _ = shown.communicate(timeout=120)
+    text, _ = shown.communicate(timeout=HANGS)
     (tmp_path / "my.toml").write_text(text)
     ran = command(tmp_path, "run", "my.toml", "--rounds", 2, "--seeds", 1, "--out", "first")
-    out, complaints = ran.communicate(timeout=240)
+    out, complaints = ran.communicate(timeout=HANGS)
     assert ran.returncode == 0, complaints
     assert "finished at round 2 of 2" in out
     assert (tmp_path / "first" / "report.html").exists()
@@ -393,15 +415,15 @@ def test_from_show_to_run_in_processes_of_their_own(tmp_path):
 def test_an_interrupted_process_can_be_resumed(tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
     process = command(tmp_path, "run", "tiny.toml", "--rounds", 10_000_000, "--out", "first")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANGS
     while not (tmp_path / "first" / "records.csv").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, complaints = process.communicate(timeout=120)
+    _, complaints = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     assert "hush resume first" in complaints
     reached = json.loads((tmp_path / "first" / "status.json").read_text())["round"]
     settings = tmp_path / "first" / "settings.toml"
     settings.write_text(settings.read_text().replace("10000000", str(reached + 2)))
     resumed = command(tmp_path, "resume", "first")
-    assert f"finished at round {reached + 2}" in resumed.communicate(timeout=120)[0]
+    assert f"finished at round {reached + 2}" in resumed.communicate(timeout=HANGS)[0]

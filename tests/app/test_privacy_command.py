@@ -53,8 +53,13 @@ class TestClients:
         text = fine(*CLIENTS, "--rounds", 100, "--noise", 1.53)
         assert "ε for noise 1.53, rounds 100, δ 1e-05" in text
         table = rows(text)
-        assert table["Poisson"] == ["add-or-remove", "c", "0.04167", "1.5", "1.331", "1.331"]
-        assert table["fixed number without replacement"] == ["replace", "2c", "0.04167", "8.737", "–", "8.737"]
+        drawn = spent({Release(1.53, "add-or-remove", Poisson(80 / 1920)): 100}, 1e-5)
+        fixed = spent({Release(1.53 / 2, "replace", Subset(80, 1920)): 100}, 1e-5)
+        assert (drawn.pld, fixed.rdp) == (pytest.approx(1.331, abs=1e-3), pytest.approx(8.737, abs=1e-3))
+        said = [_rounded_up(epsilon) for epsilon in (drawn.rdp, drawn.pld, drawn.epsilon)]
+        assert table["Poisson"] == ["add-or-remove", "c", "0.04167", *said]
+        said = [_rounded_up(fixed.rdp), "–", _rounded_up(fixed.epsilon)]
+        assert table["fixed number without replacement"] == ["replace", "2c", "0.04167", *said]
         assert "–: no privacy loss distribution is known for this" in text
         assert set(table) >= {"unit", "neighbours", "noise", "sensitivity", "trust", "sampling", "composition", "δ"}
         assert "trusted server, or secure aggregation" in table["trust"][0]

@@ -146,15 +146,15 @@ def test_no_solver_finds_less(problems, answers):
 
 
 def test_a_bounded_search_finds_the_same(problems, answers):
-    """The first 300 of them: never less than ours, and the same but for a few where the search stops early."""
+    """The first 120 of them: never less than ours, and the same but for a few where the search stops early."""
     draws, same = np.random.default_rng(12), 0
-    for (psi, noise, mean_square, variance), (amplitude, scale) in zip(problems[:300], answers[:300], strict=True):
+    for (psi, noise, mean_square, variance), (amplitude, scale) in zip(problems[:120], answers[:120], strict=True):
         ours = value(psi, amplitude, scale, noise, mean_square, variance)
         found = by_search(psi, noise, mean_square, variance, draws)
         slack = 1e-8 * most(psi, mean_square, variance)
         assert ours <= found * (1 + 1e-5) + slack
         same += found <= ours * (1 + 1e-3) + slack
-    assert same >= 280, same
+    assert same >= 112, same
 
 
 def test_threshold_structure(problems, answers):
@@ -235,10 +235,10 @@ def test_it_beats_the_other_rules(problems):
     psi = np.zeros((len(everyday), PLACES), np.float32)
     for row, (own, *_) in enumerate(everyday):
         psi[row, : len(own)] = own
-    active = jnp.asarray(psi > 0)
+    active, ours = jnp.asarray(psi > 0), solved(everyday)
     for rule in rules:
         answer = jax.jit(jax.vmap(lambda psi, on, rule=rule: rule(psi, on * 1.0, on, 1.0, Statistics())))(psi, active)
-        for row, (problem, (amplitude, scale)) in enumerate(zip(everyday, solved(everyday), strict=True)):
+        for row, (problem, (amplitude, scale)) in enumerate(zip(everyday, ours, strict=True)):
             own, *rest = problem
             other = np.asarray(answer.transmit[row], float)[: len(own)], float(answer.receive[row])
             assert value(own, amplitude, scale, *rest) <= value(own, *other, *rest) * (1 + 1e-5)

@@ -79,7 +79,7 @@ def test_the_variance_of_terngrad_is_reached():
 
 
 @pytest.mark.parametrize("name", COMPRESSORS)
-@pytest.mark.parametrize("dimension", [6, 33, 700])
+@pytest.mark.parametrize("dimension", [6, 33, pytest.param(700, marks=pytest.mark.slow)])
 def test_bits_are_those_of_the_bytes(name, dimension):
     compressor = COMPRESSORS[name]
     for seed, vector in enumerate((a_vector(1, dimension), jnp.zeros(dimension), a_vector(2, dimension) ** 5)):
@@ -90,7 +90,8 @@ def test_bits_are_those_of_the_bytes(name, dimension):
         back = compressor.unpack(data, dimension)
         assert same(back, code)
         assert compressor.pack(back, dimension) == data
-        np.testing.assert_array_equal(compressor.dequantise(back, dimension), compressor.dequantise(code, dimension))
+        one, other = (compressor.dequantise(each, dimension) for each in (back, code))
+        np.testing.assert_allclose(one, other, rtol=1e-6)
         sent, _, info = compressor(at(root(3), seed), vector, {})
         np.testing.assert_allclose(sent, compressor.dequantise(code, dimension), rtol=1e-6)
         assert int(info["bits"]) == 8 * len(data)

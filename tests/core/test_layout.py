@@ -27,9 +27,21 @@ ALGORITHMS = {
 }
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+ALL, SOME, ONE = {"clients_at_once": 7}, {"clients_at_once": 2, "devices": 3}, {"clients_at_once": 1, "devices": 4}
+
+
 @pytest.mark.parametrize(
-    "layout", [{"clients_at_once": 7}, {"clients_at_once": 2, "devices": 3}, {"clients_at_once": 1, "devices": 4}]
+    ("name", "layout"),
+    [
+        *(("scaffold", layout) for layout in (ALL, SOME, ONE)),
+        ("feddane", SOME),
+        ("poisson", SOME),
+        *(
+            pytest.param(name, layout, marks=pytest.mark.slow)
+            for name in ("feddane", "poisson")
+            for layout in (ALL, ONE)
+        ),
+    ],
 )
 def test_clients_at_once_and_devices_change_nothing(unequal, name, layout):
     one = final(ALGORITHMS[name], unequal, clients_at_once=1, devices=1)
@@ -146,7 +158,12 @@ def test_scaffold_keeps_the_mean_control(quadratic, uplink, clients):
 
 @pytest.mark.parametrize(
     "stage",
-    [QSGD(2), QSGD(2, code="elias"), TernGrad(), Sign(), TopK(2), RandomK(2), Rotated(QSGD(3)), ErrorFeedback(Sign())],
+    [
+        QSGD(2, code="elias"),
+        Rotated(QSGD(3)),
+        ErrorFeedback(Sign()),
+        *(pytest.param(stage, marks=pytest.mark.slow) for stage in (QSGD(2), TernGrad(), Sign(), TopK(2), RandomK(2))),
+    ],
 )
 def test_scaffold_keeps_the_mean_control_with_every_compressor(quadratic, stage):
     """Both messages are compressed, each with coins and a memory of its own, and counted."""

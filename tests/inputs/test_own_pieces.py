@@ -298,7 +298,7 @@ def test_memory_is_told_before_it_is_asked_for(quadratic, monkeypatch, refused):
     # By hand: every lane has a model and a control variate of 3 numbers and a round; six clients another 3 each.
     lanes, clients, numbers = 2000, 6, 3
     states = lanes * (4 * (2 * numbers + 1) + 4 * clients * numbers)
-    logs, ledger = lanes * 10 * 2 * 13, lanes * clients * 8 * 4
+    logs, ledger = lanes * 10 * 2 * 17, lanes * clients * 8 * 4
     monkeypatch.setattr(memory, "_of_machine", lambda: states + logs + ledger)
     check_memory(algorithm, quadratic, lanes, 2, make(1, 1), 10)
     monkeypatch.setattr(memory, "_of_machine", lambda: states + logs + ledger - 1)

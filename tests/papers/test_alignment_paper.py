@@ -8,6 +8,7 @@ from hush.app import paper
 from hush.papers.alignment import SCHEMES, SETTINGS, AlignmentLab, Trial, _claims, digital
 
 
+@pytest.mark.slow
 def test_the_figures_quickly(tmp_path):
     paper.reproduce("alignment", None, True, tmp_path)
     page = (tmp_path / "alignment.md").read_text()

@@ -12,6 +12,7 @@ from hush.papers.clipping_private import TABLE_3, _private_claims
 from hush.privacy import describe
 
 
+@pytest.mark.slow
 def test_the_whole_paper_quickly(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     paper.reproduce("clipping", None, True, tmp_path / "out")

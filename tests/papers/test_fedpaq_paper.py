@@ -14,6 +14,7 @@ from hush.papers.writing import judged, markdown_table, only_when
 from hush.privacy import describe
 
 
+@pytest.mark.slow
 def test_the_whole_paper_quickly(tmp_path, capsys):
     paper.reproduce("fedpaq", None, True, tmp_path)
     page = (tmp_path / "fedpaq.md").read_text()
@@ -31,7 +32,11 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("figure", "shown"), [("compressors", "| bfloat16 | 10432 |"), ("theory", "(fedpaq/theorem-1.png)")]
+    ("figure", "shown"),
+    [
+        ("compressors", "| bfloat16 | 10432 |"),
+        pytest.param("theory", "(fedpaq/theorem-1.png)", marks=pytest.mark.slow),
+    ],
 )
 def test_one_part_of_it(figure, shown, tmp_path):
     paper.reproduce("fedpaq", figure, True, tmp_path)

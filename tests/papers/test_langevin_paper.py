@@ -18,6 +18,7 @@ def lab():
     return LangevinLab(quick=True, say=str)
 
 
+@pytest.mark.slow
 def test_the_figures_quickly(tmp_path):
     """The claim that simulated moments are the exact ones is in the page: here it must hold (fixed seed)."""
     paper.reproduce("langevin", None, True, tmp_path)

@@ -23,7 +23,7 @@ def closed_form(problem, temperature, prior):
     return covariance @ x.T @ y, temperature * covariance
 
 
-@pytest.mark.parametrize(("temperature", "prior"), [(1.0, 2.0), (0.05, 0.0)])
+@pytest.mark.parametrize(("temperature", "prior"), [(1.0, 2.0), pytest.param(0.05, 0.0, marks=pytest.mark.slow)])
 def test_linear_regression_has_its_gaussian_posterior(temperature, prior):
     problem = hush.tasks.linear_regression(clients=4, examples=15, dimension=3, noise=1.0)
     found = reference_posterior(problem, temperature=temperature, prior=prior, draws=1000, warm_up=400)
@@ -65,6 +65,7 @@ def test_an_example_that_two_clients_hold_counts_twice():
     assert float(energy(problem, jnp.asarray(theta))) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_logistic_regression_has_the_mean_that_integration_finds():
     problem = hush.tasks.logistic_regression(clients=5, examples=12, dimension=2)
     found = reference_posterior(problem, prior=1.0, draws=1000, warm_up=400)

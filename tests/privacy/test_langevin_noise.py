@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,6 +74,7 @@ def test_the_sensitivity_and_the_noise_as_they_really_are(unequal):
     told = hush.broadcast(algorithm, hush.init_server(algorithm, model), root(9))
     state = hush.init_client(algorithm, model)
 
+    @eqx.filter_jit
     def step(problem, key):
         return hush.client_step(algorithm, key, told, state, problem.client(1))[0]["update"]
 

@@ -28,7 +28,7 @@ def report(tmp_path_factory):
 
 def browse(page, profile, *options):
     command = [BROWSER, *QUIET, f"--user-data-dir={profile}", *options, page.as_uri()]
-    return subprocess.run(command, check=True, capture_output=True, timeout=120, text=True).stdout
+    return subprocess.run(command, check=True, capture_output=True, timeout=1500, text=True).stdout
 
 
 def near(image, colour):

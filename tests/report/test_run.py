@@ -17,6 +17,8 @@ from hush.report import run as run_module
 from hush.store import FILES, RunFolder
 from hush.store.reading import load_records
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 SCAFFOLD = hush.scaffold(clients=3, steps=2, lr=0.1, batch=4)
 
 

@@ -14,6 +14,8 @@ from hush.report.calibrated import AVERAGE, POINT
 from hush.report.sampling import Plan
 from hush.store.folder import SAMPLES as FILE
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 ALGORITHM = hush.fa_ld(steps=2, lr=1e-3, temperature=0.5, correlation=0.5)
 
 

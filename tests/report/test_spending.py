@@ -10,6 +10,8 @@ import hush
 from hush.privacy import describe
 from hush.report.privacy_page import figures, number, scatter
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 
 @pytest.fixture(scope="module")
 def digits():

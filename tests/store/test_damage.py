@@ -22,7 +22,7 @@ def without_time(records):
 
 
 @pytest.fixture
-def copy(run, undrawn, tmp_path):
+def copy(run, unpainted, tmp_path):
     return copy_of(run, tmp_path / "run")
 
 

@@ -20,7 +20,7 @@ QUICK = hush.fedavg(steps=1, lr=0.05)
 
 
 @pytest.fixture
-def copy(run, undrawn, tmp_path):
+def copy(run, unpainted, tmp_path):
     return copy_of(run, tmp_path / "run")
 
 
@@ -32,8 +32,8 @@ def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_written(copy, une
     before = content(copy)
     with pytest.raises(ValueError, match=f"{ROUNDS} rounds are done already; resume with at least as many, found 5"):
         resumed(copy, unequal, 5)
-    with pytest.raises(ValueError, match="bits were sent already; resume with at least as many, found 10"):
-        resumed(copy, unequal, 8, bit_budget=10)
+    with pytest.raises(ValueError, match="bits were sent already; resume with at least as many, found 4,000"):
+        resumed(copy, unequal, 8, bit_budget=4000)
     assert content(copy) == before
 
 

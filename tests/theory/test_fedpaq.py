@@ -39,7 +39,7 @@ def test_the_offset_is_what_the_proof_asks_of_the_step_size():
     assert step_size_offset(CONSTANTS, 4, as_printed=True) == 16
     assert step_size_offset(CONSTANTS, 1) == 16 * 3  # 16κ
     assert step_size_offset(CONSTANTS, 4) == pytest.approx(4 * sqrt(2) * 3 * 3)
-    assert step_size_offset(replace(CONSTANTS, smoothness=20.0), 2) == 4 * 100  # 4κ²
+    assert step_size_offset(replace(CONSTANTS, smoothness=20.0), 2) == pytest.approx(4 * 100)  # 4κ²
     flat = replace(CONSTANTS, smoothness=2.0)
     assert step_size_offset(flat, 7) == pytest.approx(4 * sqrt(2) * 6)
     assert step_size_offset(flat, 3) == 16  # 16κ; the printed 4E alone is never enough

@@ -248,8 +248,8 @@ def test_step_sizes_of_each_round():
     first = moments(target, 1, 3, 0.05)
     then = moments(target, 2, 3, 0.01, start=Moments(first.mean[1], first.covariance[1]))
     both = moments(target, 3, 3, [0.05, 0.01, 0.01])
-    np.testing.assert_array_equal(both.mean[1:], then.mean)
-    np.testing.assert_array_equal(both.covariance[1:], then.covariance)
+    np.testing.assert_allclose(both.mean[1:], then.mean, rtol=1e-12)
+    np.testing.assert_allclose(both.covariance[1:], then.covariance, rtol=1e-12)
     with pytest.raises(ValueError, match="one for each of 3 rounds, found 2"):
         moments(target, 3, 3, [0.1, 0.1])
 

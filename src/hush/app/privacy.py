@@ -224,7 +224,7 @@ def _cell(asked: str, value: float | None) -> str:
 def _rounded_up(value: float) -> str:
     """Four digits, never less than the number: less ε or noise than needed would promise too much.
 
-    >>> _rounded_up(1.52341), _rounded_up(0.0), _rounded_up(12.0), _rounded_up(float("inf"))
+    >>> _rounded_up(1.52341), _rounded_up(0.0), _rounded_up(12.0), _rounded_up(float("inf"))  # doctest: -NUMBER
     ('1.524', '0', '12', '∞')
     """
     if isinf(value) or value == 0:

@@ -6,6 +6,7 @@ so memory is bounded by that number and not by the cohort. Neither number change
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -123,6 +124,7 @@ def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tu
         def one_lane(settings: Any, key: Key, allowance: Any, carry: Carry) -> Any:
             whole_algorithm = eqx.combine(settings, algorithm_static)
 
+            @partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
             def step(number: jax.Array, carry: Carry) -> Any:
                 return one_round(whole_algorithm, whole_problem, key, number, carry, layout, allowance)
 

@@ -1,5 +1,6 @@
 """One phase of a round, as one device of the mesh sees it: who takes part, their work, and how their messages meet."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -82,6 +83,7 @@ def one_phase(
         state = jax.tree.map(lambda leaf: leaf[client], clients)
         return client_step(phase, at(key, "client", client), told, state, problem.client(client), towards)
 
+    @partial(jax.jit, inline=True)  # traced once, for its shapes and for the scan
     def several(who: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
         if width == 1:
             sent, state, info = jax.tree.map(lambda leaf: leaf[None], one(who[0]))

@@ -44,7 +44,7 @@ def model_clipping_limit(bound: float, lr: float, steps: int, far: float = 5.0) 
     it may be reached: if nobody is clipped at it, which is when it is the smaller of the two.
 
     >>> model_clipping_limit(bound=1.0, lr=0.5, steps=1), sum(model_clipping_clients(1.0)) / 3
-    (0.25, 1.3333333333333333)
+    (0.25, 1.333)
     """
     optimum = sum(model_clipping_clients(bound, far)) / 3
     _settles(np.ones(1), lr)
@@ -57,7 +57,7 @@ def local_scale(A: ArrayLike, lr: float, steps: int) -> Array:
     """Λ_i = (1 − (1 − ηA_i²)^Q)/A_i²: Q steps are one of this size.
 
     >>> local_scale([1.0, 2.0], lr=0.01, steps=1).tolist()
-    [0.010000000000000009, 0.010000000000000009]
+    [0.01, 0.01]
     """
     slopes = np.asarray(A, dtype=np.float64)
     _settles(slopes, lr)

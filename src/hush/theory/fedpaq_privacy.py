@@ -46,7 +46,7 @@ def sensitivity(
                  Softmax of several classes is none.
 
     >>> sensitivity(0.1, 1.0, steps=10, batch=20), sensitivity(0.1, 1.0, steps=10, batch=20, as_printed=True)
-    (1.8100000000000003, 4.0)
+    (1.81, 4.0)
     """
     positive("lr", lr)
     positive("bound", bound)

@@ -78,7 +78,7 @@ def own_noise_variance(
 ) -> float:
     """Σ E[w_c²] s_c²: the variance of the clients' own noise after averaging, 1 where the temperature is right.
 
-    >>> own_noise_variance([0.1, 0.9], None, "all"), round(own_noise_variance([0.1, 0.9], 2, "I"), 9)
+    >>> own_noise_variance([0.1, 0.9], None, "all"), own_noise_variance([0.1, 0.9], 2, "I")
     (1.0, 1.5)
     """
     p = as_shares(shares)
