@@ -108,3 +108,16 @@ def test_a_thread_cannot_listen_and_works_all_the_same():
     thread.join()
     assert type(found[0]) is Stopping
     assert not found[0]
+
+
+def test_who_is_not_done_in_time_leaves_with_what_is_written(monkeypatch):
+    """As a command does: a block of rounds may take longer than whoever asked will wait. Ctrl-C never does this."""
+    left = []
+    monkeypatch.setattr("os._exit", left.append)
+    monkeypatch.setattr("hush.stopping.GRACE_SECONDS", 0.01)
+    for leave, number in ((False, signal.SIGTERM), (True, signal.SIGINT), (True, signal.SIGTERM)):
+        Stopping(leave).answer(number)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
+    assert left == [143]

@@ -85,8 +85,8 @@ COMBINED = {
 }  # fmt: skip
 
 
-# Between them these have every kind of noise; each of the others is a program of its own to compile.
-QUICK = ("elias", "output, blocks", "scaffold", "adaptive, clients' noise", "correlated")
+# Noise at the steps, at the clients and on the sum; each of the others is a program of its own to compile.
+QUICK = ("elias", "adaptive, clients' noise", "correlated")
 
 
 @pytest.mark.parametrize(

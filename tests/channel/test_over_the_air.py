@@ -65,7 +65,13 @@ class Aware(FullPower):
     aware: ClassVar[bool] = True
 
 
-@pytest.mark.parametrize("layout", [{"devices": 1, "clients_at_once": 1}, {"devices": 3, "clients_at_once": 2}])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"devices": 3, "clients_at_once": 2},
+        pytest.param({"devices": 1, "clients_at_once": 1}, marks=pytest.mark.slow),
+    ],
+)
 def test_holding_the_messages_changes_nothing(layout, quadratic):
     held, summed = (
         hush.run(made(rule, 0.01), quadratic, 5, repetitions=2, progress=False, **layout).vector

@@ -68,13 +68,14 @@ def test_every_compressor_is_here():
     assert {type(compressor) for compressor in COMPRESSORS.values()} == known
 
 
+@pytest.mark.parametrize("mutations", [MUTATIONS // 4, pytest.param(MUTATIONS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COMPRESSORS)
-def test_a_few_thousand_damaged_payloads(name):
+def test_a_few_thousand_damaged_payloads(name, mutations):
     """Through `parse` and `payload`, which are all of the wire but the checksum; some are accepted, most are not."""
     compressor, draws = COMPRESSORS[name], np.random.default_rng(5)
     real = [payload_of(name, seed) for seed in range(6)]
     accepted = 0
-    for turn in range(MUTATIONS):
+    for turn in range(mutations):
         payload = damaged(draws, real[turn % len(real)])
         try:
             code = compressor.parse(payload, DIMENSION)
@@ -82,7 +83,7 @@ def test_a_few_thousand_damaged_payloads(name):
             continue
         assert compressor.payload(code, DIMENSION) == payload
         accepted += 1
-    assert 10 < accepted < 0.9 * MUTATIONS
+    assert 2 < accepted < 0.9 * mutations
 
 
 @settings(max_examples=40)

@@ -40,6 +40,7 @@ def memory(problem, microbatch, batch=64):
     return lowered.compile().memory_analysis().temp_size_in_bytes / (4 * ravel_pytree(params)[0].size)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_the_microbatch():
     own = eqx.nn.MLP(SIDE * SIDE, CLASSES, 300, 1, key=root(0))
     draws = np.random.default_rng(0)

@@ -14,8 +14,12 @@ from hush.core.keys import root
 from hush.tasks.models import MODELS, build
 from hush.tasks.models.per_example import is_covered
 
+QUICK = ("mlp", "blocks", "twice")  # the others are larger, or of the same kinds
 
-@pytest.mark.parametrize("name", [*COVERED, *OTHERS])
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*COVERED, *OTHERS)]
+)
 def test_it_is_the_loop_over_the_examples(name):
     """With a bound between the norms, so that some are clipped and some are not; unequal weights, an empty place."""
     this = case(name)

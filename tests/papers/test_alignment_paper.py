@@ -25,6 +25,7 @@ def test_the_papers_settings():
     assert len(SCHEMES) == 5
 
 
+@pytest.mark.slow
 def test_analogue_and_digital_have_the_same_channel_and_energy():
     """The capacity a second way: with so little power it is the energy that arrives over 2 ln 2 · N0."""
     lab = AlignmentLab(quick=True, say=str)

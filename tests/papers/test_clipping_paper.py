@@ -37,6 +37,7 @@ def test_the_papers_settings():
     assert (len(TABLE_2), len(TABLE_3)) == (4, 4)
 
 
+@pytest.mark.slow
 def test_the_bound_is_half_the_mean_and_the_epsilon_is_kept(tmp_path):
     said = []
     lab = ClippingLab(quick=True, say=said.append, keep=tmp_path)

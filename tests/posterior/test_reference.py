@@ -137,6 +137,7 @@ def test_only_known_problems_have_a_reference():
         reference_posterior(Other(Population(np.ones(2, int))))
 
 
+@pytest.mark.slow
 def test_potentials_have_a_reference_too():
     """A Gaussian target with a prior: N((A + λ)⁻¹Am, τ(A + λ)⁻¹), and W2 within three times perfect samples'."""
     target = hush.tasks.gaussian_potentials([[1.0, 0.0], [0.0, 2.0]], [np.diag([4.0, 1.0]), np.diag([2.0, 5.0])])

@@ -15,6 +15,7 @@ from hush.report.holdings import holdings, picture
 from hush.report.plots import curve
 from hush.tasks.measures import binary, classification, regression
 from hush.tasks.problem import supervised
+from hush.tasks.wrap import wrap
 
 
 def drawn(figure):
@@ -182,7 +183,9 @@ def test_figures_can_be_made_in_threads():
 
 def problem_of(parts, labels, measures, test=None):
     inputs = np.zeros((len(labels), 2), np.float32)
-    return supervised((inputs, labels), [np.array(part) for part in parts], None, measures, test=test)
+    outputs = 5 if measures is classification else 1
+    model = wrap("softmax", (2,), outputs)
+    return supervised((inputs, labels), [np.array(part) for part in parts], model, measures, test=test)
 
 
 def test_holdings_count_classes_client_by_client():

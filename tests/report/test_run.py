@@ -74,6 +74,23 @@ def test_straight_is_resumed_bit_for_bit(unequal, tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "run/records.parquet"), resumed.records)
 
 
+@pytest.mark.parametrize("watched", [True, False])
+def test_nothing_depends_on_how_many_rounds_a_call_runs(unequal, monkeypatch, watched):
+    """One round a call, and as many as there is room for: the same records, to the last digit, and the same updates."""
+    settings = {"rounds": 40, "repetitions": 2, "evaluate_every": 20, "watch": watched}
+    found = []
+    for seconds in (0.0, 1e9):
+        monkeypatch.setattr("hush.report.work.SECONDS_AT_ONCE", seconds)
+        found.append(quiet(SCAFFOLD, unequal, **settings))
+    one, other = found
+    pd.testing.assert_frame_equal(without_time(one.records), without_time(other.records), check_exact=True)
+    for name, value in one.state.items():
+        if name != "seconds":
+            np.testing.assert_array_equal(other.state[name], value)
+    if watched:
+        pd.testing.assert_frame_equal(one.updates, other.updates, check_exact=True)
+
+
 def _interrupt_after(patched, rounds):
     """A real SIGINT while the simulation is in the round after which it must stop."""
     advance = run_module.Simulation.advance

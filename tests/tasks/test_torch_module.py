@@ -153,6 +153,7 @@ def test_five_rounds_of_fedavg(pair: tuple[Supervised, Supervised]) -> None:
     same(found.evaluate(), expected.evaluate(), **TRAINED)
 
 
+@pytest.mark.slow
 def test_layout_changes_nothing() -> None:
     problem = problem_with(mlp(), (6,))
     reference = trained(problem, devices=1, clients_at_once=1)

@@ -319,7 +319,14 @@ def measured(algorithm, problem, rounds, repetitions, best):
 
 @pytest.mark.parametrize(
     ("clients", "steps", "L", "apart"),
-    [(None, 1, 1.0, 0.0), (None, 1, 3.0, 0.3), (2, 1, 3.0, 0.3), (None, 4, 3.0, 0.3), (2, 4, 3.0, 0.3)],
+    [
+        (None, 1, 3.0, 0.3),
+        (2, 4, 3.0, 0.3),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((None, 1, 1.0, 0.0), (2, 1, 3.0, 0.3), (None, 4, 3.0, 0.3))
+        ),
+    ],
 )
 def test_training_never_goes_above_the_bound(clients, steps, L, apart):
     """Exact gradients, the constants proved for all models that training can meet."""
@@ -333,6 +340,7 @@ def test_training_never_goes_above_the_bound(clients, steps, L, apart):
         assert found[0] > 0.4 * bound[0]
 
 
+@pytest.mark.slow
 def test_training_with_batches_and_a_quantiser_stays_below_the_bound_too():
     """The constants are estimates over the models that training met."""
     A, b = clients_between(1.0, 3.0, 5, 0.3, seed=3)
