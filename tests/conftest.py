@@ -6,10 +6,12 @@ from pathlib import Path
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 # Small programs: compiling them well costs more than it gains.
-QUICK = "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0"
-if metadata.version("jaxlib").startswith("0.10."):  # a flag that XLA does not know would end the process
-    QUICK += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", QUICK)
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0"
+    # A flag that XLA does not know would end the process.
+    + (" --xla_cpu_use_fusion_emitters=false" if metadata.version("jaxlib").startswith("0.10.") else ""),
+)
 os.environ.setdefault("HUSH_OFFLINE", "1")
 # What one worker, or an earlier run, has compiled.
 os.environ.setdefault("HUSH_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".compiled"))
