@@ -188,11 +188,12 @@ class TestTheEnvironment:
 def test_a_second_process_compiles_nothing_and_finds_the_same(tmp_path):
     """Cold, warm, and after every program was damaged: bit for bit the same."""
     where = {"HUSH_COMPILATION_CACHE": str(tmp_path)}
-    (_, misses, cold), said = process(RUN, **where)
+    (hits, misses, cold), said = process(RUN, **where)
     assert (int(misses) > 0, said) == (True, "")
-    assert process(RUN, **where) == ([misses, "0", cold], "")
+    asked = str(int(hits) + int(misses))  # a program may be asked for twice, even the first time
+    assert process(RUN, **where) == ([asked, "0", cold], "")
     for number, path in enumerate(programs(tmp_path)):
         data = np.frombuffer(path.read_bytes(), np.uint8).copy()
         data[number % data.size] ^= 255
         path.write_bytes(data.tobytes())
-    assert process(RUN, **where) == (["0", misses, cold], "")
+    assert process(RUN, **where) == (["0", asked, cold], "")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from hush.core.admission import check_budget, check_pair
+from hush.core.admission import check_pair
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag, known, positive, whole
 from hush.core.contract import Problem
-from hush.core.lanes import lay_out
+from hush.core.lanes import lay_out, numbered
 from hush.core.simulation import Simulation
 from hush.report.holdings import holdings
 from hush.report.progress import Display
@@ -102,6 +102,7 @@ def run(
             devices=devices,
             watch=watch,
             allowance=allowance,
+            bit_budget=bit_budget,
         )
         asked = {
             "rounds": rounds,
@@ -121,10 +122,13 @@ def run(
             "warm_up": warm_up,
             "most_samples": most_samples,
         }
-        check_budget(algorithm, problem, bit_budget)
         described = dict(settings) if settings is not None else describe(algorithm, problem, asked, sweep)
         retiring = RETIRING if allowance is not None else ()
-        depends_on = {name: asked[name] for name in (*MAKES_IT, *retiring)} | {"sweep": sweep}
+        names = list(numbered(repetitions))
+        depends_on = {name: asked[name] for name in (*MAKES_IT, *retiring)} | {
+            "repetitions": len(names) if names == list(range(len(names))) else str(names),
+            "sweep": sweep,
+        }
         identity = functools.cache(lambda: fingerprint(algorithm, problem, depends_on))
         files = None if folder is None else RunFolder(folder)
         samples = None if sampling is None else Samples(sampling, simulation, files)
@@ -140,7 +144,7 @@ def run(
 
 
 # Of how a run is run, what makes it the run it is; and what else does where clients retire.
-MAKES_IT = ("seed", "repetitions", "sample_every", "warm_up", "most_samples", "watch", "keep_models")
+MAKES_IT = ("seed", "sample_every", "warm_up", "most_samples", "watch", "keep_models")
 RETIRING = ("epsilon", "delta", "unit", "trust")
 
 

@@ -117,7 +117,8 @@ class Work:
             if isinstance(error, Interrupted):
                 raise
             message = f"interrupted at once{self._how_to_go_on()}"
-            self._status("interrupted", message)
+            with contextlib.suppress(OSError):
+                self._status("interrupted", message)
             raise KeyboardInterrupt(message) from None
         finally:
             stopping.finishing = False

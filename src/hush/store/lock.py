@@ -10,6 +10,8 @@ from filelock import FileLock, Timeout
 
 from hush.store.files import LOCK
 
+PATIENCE_SECONDS = 0.5
+
 
 class InUse(ValueError):
     """Another process is writing in the folder."""
@@ -25,7 +27,8 @@ class FolderLock:
     def acquire(self) -> None:
         """Take the lock, or say who has it."""
         try:
-            self._lock.acquire(blocking=False)
+            # Whoever only asks whether the folder is in use holds the lock for a moment.
+            self._lock.acquire(timeout=PATIENCE_SECONDS, poll_interval=PATIENCE_SECONDS / 10)
         except Timeout:
             raise InUse(f"{self._folder} is in use: {holder(self._folder)}; wait for it, or stop it") from None
         who = {"process": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}

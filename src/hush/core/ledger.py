@@ -1,0 +1,98 @@
+"""The ledger: what was said, by and to whom, exactly; and means of what is worth looking at."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.core.phase import Log
+
+KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "channel_uses", "iterations")
+
+
+def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:
+    """Whole numbers summed by place, in whole numbers: double precision is exact up to 2^53 only."""
+    sums = np.zeros(shape, np.int64)
+    np.add.at(sums.reshape(-1), who, values)
+    return sums
+
+
+def _added(totals: np.ndarray[Any, Any], each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Totals [lanes] and the numbers of every round [lanes, rounds], added one after the other in double precision.
+
+    Always in this order, so that no total depends on how many rounds one call of the program ran.
+    """
+    return np.cumsum(np.column_stack([totals, each.astype(float)]), axis=1)[:, -1]
+
+
+class Ledger:
+    """What was said, exactly, in whole bits, by and to each client; and means of what is worth looking at."""
+
+    def __init__(self, phases: int, lanes: int, clients: int) -> None:
+        self.client_rounds = np.zeros((phases, lanes, clients), np.int64)  # how often each took part
+        self.client_uplink_bits = np.zeros((lanes, clients), np.int64)
+        self.client_downlink_bits = np.zeros((lanes, clients), np.int64)
+        self.client_energy = np.zeros((lanes, clients))  # what each has put on the air
+        self.channel_uses = np.zeros(lanes, np.int64)  # of analogue messages, which all clients of a round share
+        self.iterations = np.zeros(lanes)
+        self._sums: dict[str, np.ndarray[Any, Any]] = {}
+        self._rounds = 0
+
+    def add(self, logs: tuple[Log, ...], rounds: int, downlink: Sequence[int], uses: int = 0) -> None:
+        """Count the first `rounds` rounds of these logs, one a phase.
+
+        `downlink` is the bits each client is told, `uses` how often a round uses the channel for analogue messages.
+        """
+        self.channel_uses += uses * rounds
+        for phase, (log, told) in enumerate(zip(logs, downlink, strict=True)):
+            active = np.asarray(log.active)[:, :rounds]
+            shape = self.client_uplink_bits.shape
+            who = (np.arange(shape[0])[:, None, None] * shape[1] + np.asarray(log.ids)[:, :rounds])[active]
+            taken = _summed(who, np.ones_like(who), shape)
+            self.client_rounds[phase] += taken
+            self.client_downlink_bits += told * taken
+            self.client_uplink_bits += _summed(who, log.bits.numbers()[:, :rounds][active], shape)
+            if (energy := np.asarray(log.energy)[:, :rounds][active]).any():
+                np.add.at(self.client_energy.reshape(-1), who, energy)
+            info = {name: np.asarray(value)[:, :rounds] for name, value in log.info.items()}
+            self.iterations = _added(self.iterations, info.pop("steps"))
+            info["participants"] = active.sum(2)
+            for name, value in info.items():
+                self._sums[name] = _added(self._sums.get(name, np.zeros(shape[0])), value)
+        self._rounds += rounds
+
+    @property
+    def uplink_bits(self) -> np.ndarray[Any, Any]:
+        """What all clients of a lane have sent."""
+        return self.client_uplink_bits.sum(1)
+
+    @property
+    def downlink_bits(self) -> np.ndarray[Any, Any]:
+        """What they have been told."""
+        return self.client_downlink_bits.sum(1)
+
+    def read(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The totals so far, and the means since the last reading; starts the means anew."""
+        means = {name: total / max(self._rounds, 1) for name, total in self._sums.items()}
+        self._sums, self._rounds = {}, 0
+        totals = {
+            "uplink_bits": self.uplink_bits,
+            "downlink_bits": self.downlink_bits,
+            "iterations": self.iterations.copy(),
+        }
+        if self.channel_uses.any():
+            totals |= {"channel_uses": self.channel_uses.copy(), "energy": self.client_energy.sum(1)}
+        return totals | means
+
+    def state(self) -> dict[str, np.ndarray[Any, Any]]:
+        """All of it, as arrays."""
+        named = {f"mean/{name}": value for name, value in self._sums.items()}
+        totals = {name: getattr(self, name).copy() for name in KEPT}
+        return totals | named | {"rounds": np.array(self._rounds)}
+
+    def restore(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """The reverse of `state`."""
+        for name in KEPT:
+            setattr(self, name, state[name].copy())
+        self._rounds = int(state["rounds"])
+        self._sums = {name[5:]: value.copy() for name, value in state.items() if name.startswith("mean/")}
