@@ -88,9 +88,9 @@ def listening(leave: bool = False) -> Iterator[Stopping]:
     if threading.current_thread() is not threading.main_thread():
         yield stopping  # only the main thread can hear
         return
-    # What was to be ignored (as by nohup) stays so.
+    # What was to be ignored (as by nohup) stays so, and what the user's program does about the others too.
     earlier = {number: signal.getsignal(number) for number in SIGNALS}
-    heard = [number for number in SIGNALS if earlier[number] not in (signal.SIG_IGN, None)]
+    heard = [number for number in SIGNALS if _is_ours_to_hear(number, earlier[number])]
     for number in heard:
         signal.signal(number, stopping.hear)
     hook = sys.unraisablehook
@@ -104,6 +104,10 @@ def listening(leave: bool = False) -> Iterator[Stopping]:
         _listening.pop()
         for number in heard:
             signal.signal(number, earlier[number])
+
+
+def _is_ours_to_hear(number: int, handler: Any) -> bool:
+    return handler == signal.SIG_DFL or (number == signal.SIGINT and callable(handler))
 
 
 @contextlib.contextmanager

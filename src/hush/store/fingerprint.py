@@ -45,7 +45,8 @@ class Fingerprint:
     @classmethod
     def restore(cls, state: Mapping[str, Array]) -> "Fingerprint":
         """The reverse of `state`."""
-        values = {name.removeprefix("fingerprint/"): value for name, value in state.items() if "fingerprint/" in name}
+        mark = "fingerprint/"
+        values = {name.removeprefix(mark): value for name, value in state.items() if name.startswith(mark)}
         return cls(json.loads(str(state["fingerprint"])), values)
 
     def differences(self, now: "Fingerprint") -> list[str]:

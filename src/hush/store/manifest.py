@@ -75,17 +75,22 @@ def compact(folder: Path) -> None:
     _rewrite(folder, [e for pair in entries(folder).values() for e in pair if (folder / e.name).is_file()])
 
 
-def matches(folder: Path, name: str, known: dict[str, list[Entry]] | None = None) -> bool | None:
+def matches(folder: Path, name: str) -> bool | None:
     """Whether a file is as it was written; None where the manifest does not know it.
 
-    A file may be longer than its entry says only if it grows: of other files the rest would be damage too.
+    Looked at twice before it is called damaged: a run may have written it between the two looks.
     """
-    found = (entries(folder) if known is None else known).get(name)
+    return _matches(folder, name) or _matches(folder, name)
+
+
+def _matches(folder: Path, name: str) -> bool | None:
+    found = entries(folder).get(name)
     if not found:
         return None
     path = folder / name
     if not path.is_file():
         return False
+    # Of a file that does not grow, what is beyond its entry would be damage too.
     grows, size = name in GROWING, path.stat().st_size
     for entry in reversed(found):
         if size == entry.length or (grows and size > entry.length):

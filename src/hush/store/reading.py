@@ -44,7 +44,7 @@ _ANEW = "start it anew with hush run … --force"
 def damaged(folder: Path) -> list[str]:
     """The files that are missing or not as they were written; settings.toml may be edited, and is not judged here."""
     known = manifest.entries(folder)
-    return [name for name in known if name != "settings.toml" and manifest.matches(folder, name, known) is False]
+    return [name for name in known if name != "settings.toml" and manifest.matches(folder, name) is False]
 
 
 def was_killed(folder: Path, status: dict[str, Any]) -> bool:
