@@ -77,7 +77,10 @@ def _damage(folder: Path) -> list[str]:
     found = [name for name in damaged(folder) if name != "report.html" and not name.endswith(".png")]
     said = []
     if found:
-        said.append(markup.banner("bad", "Damaged or missing files.", f"Not as they were written: {', '.join(found)}."))
+        text = f"Not as they were written, and not used here: {', '.join(found)}."
+        if not {"checkpoint.npz", "samples.f32"} & set(found):
+            text += " The checkpoint is whole: hush resume goes on from it and writes them anew."
+        said.append(markup.banner("bad", "Damaged or missing files.", text))
     if matches(folder, "settings.toml") is False:
         text = "settings.toml is not as the run wrote it: the numbers below may not be of these settings."
         said.append(markup.banner("fair", "Edited settings.", text))
