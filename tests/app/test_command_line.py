@@ -27,23 +27,7 @@ from hush.tasks.download import DataUnavailable
 pytestmark = pytest.mark.usefixtures("unpainted")
 
 ROOT = Path(__file__).parents[2]
-TINY = """
-[task]
-name = "linear_regression"
-clients = 4
-examples = 10
-dimension = 2
-
-[algorithm]
-name = "fedavg"
-clients = 2
-steps = 2
-lr = 0.05
-
-[run]
-rounds = 4
-evaluate_every = 2
-"""
+TINY = (Path(__file__).parents[1] / "tiny.toml").read_text()
 
 
 def hush(*arguments):

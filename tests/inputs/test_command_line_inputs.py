@@ -1,28 +1,14 @@
 """Bad command lines: a row is what is typed and the one line it must get, before any work and without a folder."""
 
 import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from hush.app.main import app
 
-TINY = """
-[task]
-name = "linear_regression"
-clients = 4
-examples = 10
-dimension = 2
-
-[algorithm]
-name = "fedavg"
-clients = 2
-steps = 2
-lr = 0.05
-
-[run]
-rounds = 4
-"""
+TINY = (Path(__file__).parents[1] / "tiny.toml").read_text()
 FILES = {
     "tiny.toml": TINY.encode(),
     "empty.toml": b"",

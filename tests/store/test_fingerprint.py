@@ -1,7 +1,5 @@
 """The fingerprint: the same for what is the same, and another for every change that would make another run."""
 
-import dataclasses
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -94,15 +92,15 @@ def test_schedules_are_compared_by_the_step_sizes_they_give():
         return 0.01 / (1 + count)
 
     assert different(before, with_rate(schedule)) == ["local.lr (other step sizes, from count 0 on)"]
-    late = with_rate(lambda count: jnp.where(count < 3000, 0.1 / (1 + count), 1.0))
-    assert different(before, late) == ["local.lr (other step sizes, from count 3000 on)"]
+    late = with_rate(lambda count: jnp.where(count < 50_000, 0.1 / (1 + count), 1.0))
+    assert different(before, late) == ["local.lr (other step sizes, from count 50000 on)"]
     much_later = with_rate(lambda count: jnp.where(count < 10**7, 0.1 / (1 + count), 1.0))
     assert len(different(before, much_later)) == 1
     assert different(with_rate(InverseTime(0.1)), with_rate(InverseTime(0.1, 2.0)))
 
 
 def test_every_early_count_is_looked_at_and_late_ones_densely():
-    assert COUNTS[:4097].tolist() == list(range(4097))
+    assert COUNTS[: 2**16].tolist() == list(range(2**16))
     assert np.all(np.diff(COUNTS.astype(float)) <= np.maximum(1, 0.012 * COUNTS[1:]))
     assert COUNTS[-1] == 2**24
 
@@ -160,4 +158,3 @@ def test_many_differences_are_cut_short():
 def test_a_piece_that_was_exchanged_is_one_difference(quadratic):
     before, now = of(hush.fedavg(steps=1), quadratic), of(hush.scaffold(steps=1), quadratic)
     assert [said.split(" ")[0] for said in different(before, now)] == ["local", "server"]
-    assert dataclasses.is_dataclass(before)

@@ -25,9 +25,9 @@ from hush.report.records import (
     summary,
     swept,
 )
-from hush.store import Unreadable, load_json, load_records, load_table
+from hush.store import Unreadable, load_records, load_table
 from hush.store.manifest import matches
-from hush.store.reading import damaged, load_archive, load_settings, load_status, require_run, was_killed
+from hush.store.reading import damaged, load_archive, load_or_warn, load_settings, load_status, require_run, was_killed
 
 AGAINST = ("uplink_bits", "channel_uses", "round", "epsilon", "energy", "seconds", "channel_seconds")
 FILES_AGAINST = ("round", "uplink_bits", "epsilon")
@@ -66,7 +66,7 @@ def write_report(folder: Path) -> Path:
         *updates_section(folder),
         *_holdings(counts, folder),
         *_settings(settings),
-        *_versions(_versions_of(folder), status),
+        *_versions(load_or_warn(folder / "versions.json", "what computed it"), status),
     ]
     title = folder.resolve().name
     return markup.write(folder / "report.html", markup.document(title, "hush, report of a run", body))
@@ -96,14 +96,6 @@ def _counts(folder: Path) -> Counts | None:
         warnings.warn(f"who holds what is left out: {error}", RuntimeWarning, stacklevel=3)
         return None
     return counts
-
-
-def _versions_of(folder: Path) -> dict[str, Any]:
-    try:
-        return load_json(folder / "versions.json")
-    except Unreadable as error:
-        warnings.warn(f"what computed it is left out: {error}", RuntimeWarning, stacklevel=3)
-        return {}
 
 
 def _banner(status: dict[str, Any], rows: int) -> str:

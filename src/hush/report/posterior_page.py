@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from hush.report.calibrated import named
 from hush.report.canvas import write_png
 from hush.report.posterior_plots import density, trace
 from hush.report.reliability import PREDICTORS, reliability_diagram
-from hush.store import RunFolder, Unreadable, atomically, load_json, load_table
+from hush.store import RunFolder, atomically, load_table
 from hush.store.files import atomically_by_name
+from hush.store.reading import load_or_warn
 
 SHOWN = 6  # parameters
 ROOM = 1 << 20  # bytes that a posterior file takes beside its samples
@@ -57,11 +57,7 @@ def _agreement(posterior: Posterior) -> dict[str, Any]:
 
 def posterior_section(folder: Path) -> list[str]:
     """The chains of a run that took samples."""
-    try:
-        points = load_json(folder / "diagnostics.json").get("points", [])
-    except Unreadable as error:
-        warnings.warn(f"the chains are left out: {error}", RuntimeWarning, stacklevel=3)
-        return []
+    points = load_or_warn(folder / "diagnostics.json", "whether chains agree").get("points", [])
     if not points:
         return []
     names = list(dict.fromkeys(name for point in points for name in point))

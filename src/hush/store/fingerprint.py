@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 # Functions of these packages are known by their names; of any other, the source is part of what a run depends on.
 KNOWN = ("hush.", "jax.", "jaxlib.", "equinox.", "optax.", "numpy.")
 # A schedule is looked at here: at every one of the first counts, and then at 64 for each doubling.
-COUNTS = np.unique(np.r_[np.arange(4096), np.geomspace(4096, 2**24, 64 * 12)].astype(np.int32))
+COUNTS = np.unique(np.r_[np.arange(2**16), np.geomspace(2**16, 2**24, 64 * 8)].astype(np.int32))
 MOST = 8  # differences that are told one by one
 SAME = 1e-5  # relative: another machine may round a step size differently, and that is no other schedule
 

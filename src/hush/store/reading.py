@@ -76,13 +76,18 @@ def load_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def load_status(folder: Path) -> dict[str, Any]:
-    """How a run stands; where that is damaged, nothing, and a warning says so."""
+def load_or_warn(path: Path, left_out: str) -> dict[str, Any]:
+    """A JSON file that can be done without: where it is damaged, nothing, and a warning says what is left out."""
     try:
-        return load_json(folder / "status.json")
+        return load_json(path)
     except Unreadable as error:
-        warnings.warn(f"{error}; how the run ended is not known", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{error}; left out is {left_out}", RuntimeWarning, stacklevel=3)
         return {}
+
+
+def load_status(folder: Path) -> dict[str, Any]:
+    """How a run stands, as far as that can be read."""
+    return load_or_warn(folder / "status.json", "how the run ended")
 
 
 def load_table(folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame | None:
