@@ -20,6 +20,14 @@ GRACE_SECONDS = 8.0
 REPEAT_SECONDS = 0.05
 
 
+class Told(KeyboardInterrupt):
+    """A signal to stop, which ends what is being done."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.signal = number
+
+
 class Stopping:
     """Whether, and by which signal, this process was told to stop."""
 
@@ -42,14 +50,14 @@ class Stopping:
     def check(self) -> None:
         """Stop here, if that was asked for: the exception of a signal may have been lost inside a library."""
         if self:
-            raise KeyboardInterrupt
+            raise Told(self.signal)
 
     def hear(self, number: int, _: Any = None) -> None:
         """What is done about a signal, between two steps of the program."""
         again = bool(self)
         self.signal = self.signal or number
         if again or not self.finishing:
-            raise KeyboardInterrupt
+            raise Told(self.signal)
 
     def swallowed(self, unraisable: Any) -> bool:
         """A callback of a library cannot pass the exception on, and drops it: raise it again in the program itself."""
@@ -91,12 +99,12 @@ def listening(leave: bool = False) -> Iterator[Stopping]:
     # What was to be ignored (as by nohup) stays so, and what the user's program does about the others too.
     earlier = {number: signal.getsignal(number) for number in SIGNALS}
     heard = [number for number in SIGNALS if _is_ours_to_hear(number, earlier[number])]
-    for number in heard:
-        signal.signal(number, stopping.hear)
     hook = sys.unraisablehook
-    sys.unraisablehook = lambda unraisable: None if stopping.swallowed(unraisable) else hook(unraisable)
     _listening.append(stopping)
-    try:
+    try:  # a signal may come as soon as the first handler is set
+        for number in heard:
+            signal.signal(number, stopping.hear)
+        sys.unraisablehook = lambda unraisable: None if stopping.swallowed(unraisable) else hook(unraisable)
         with _answering(stopping):
             yield stopping
     finally:

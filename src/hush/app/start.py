@@ -2,18 +2,18 @@
 
 import sys
 
-from hush.stopping import listening
+from hush.stopping import Told, listening
 
 
 def main() -> None:
     """The entry point."""
-    with listening(leave=True) as stopping:
-        try:
+    try:
+        with listening(leave=True):
             from hush.app.main import main as command
 
             command()
-        except KeyboardInterrupt:
-            sys.exit(128 + stopping.signal)
+    except Told as told:
+        sys.exit(128 + told.signal)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from hush.report.spending import Spending
 from hush.report.work import Limits, Work
 from hush.settings import describe
 from hush.stopping import listening
-from hush.store import RunFolder
+from hush.store import RunFolder, Unreadable
 from hush.store.fingerprint import fingerprint
 from hush.store.reading import began
 
@@ -158,6 +158,8 @@ def _open(
         return
     try:
         work.restore(state)
+    except Unreadable:
+        raise  # it names its file
     except ValueError as error:
         raise ValueError(f"{files.path} cannot be resumed: {error}") from error
     files.go_on(described, pd.DataFrame(work.rows) if work.rows else None)
