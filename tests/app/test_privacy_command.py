@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hush.app.main import app
-from hush.app.privacy import _rounded_up
 from hush.privacy import Poisson, Release, Subset, Whole, noise_multiplier_for, rounds_within, spent
+from hush.privacy.shown import rounded_up
 
 CLIENTS = ("--clients", "1920", "--per-round", "80", "--delta", "1e-5")
 TWO = ("--rounds", 3, "--noise", 1.0)
@@ -56,13 +56,13 @@ class TestClients:
         drawn = spent({Release(1.53, "add-or-remove", Poisson(80 / 1920)): 100}, 1e-5)
         fixed = spent({Release(1.53 / 2, "replace", Subset(80, 1920)): 100}, 1e-5)
         assert (drawn.pld, fixed.rdp) == (pytest.approx(1.331, abs=1e-3), pytest.approx(8.737, abs=1e-3))
-        said = [_rounded_up(epsilon) for epsilon in (drawn.rdp, drawn.pld, drawn.epsilon)]
+        said = [rounded_up(epsilon, 4) for epsilon in (drawn.rdp, drawn.pld, drawn.epsilon)]
         assert table["Poisson"] == ["add-or-remove", "c", "0.04167", *said]
-        said = [_rounded_up(fixed.rdp), "–", _rounded_up(fixed.epsilon)]
+        said = [rounded_up(fixed.rdp, 4), "–", rounded_up(fixed.epsilon, 4)]
         assert table["fixed number without replacement"] == ["replace", "2c", "0.04167", *said]
         assert "–: no privacy loss distribution is known for this" in text
         assert set(table) >= {"unit", "neighbours", "noise", "sensitivity", "trust", "sampling", "composition", "δ"}
-        assert "trusted server, or secure aggregation" in table["trust"][0]
+        assert "publishes only what has the noise" in table["trust"][0]
         assert "80 of 1920 clients" in table["sampling"][0]
 
     def test_noise(self):
@@ -98,7 +98,7 @@ class TestClients:
         lines = [re.split(r"\s*│\s*", line.strip("│ ")) for line in text.splitlines() if "│ everyone" in line]
         exact = [spent({Release(noise, "replace", Whole()): 10}, 1e-3).epsilon for noise in (20, 10)]
         assert [line[1:3] for line in lines] == [["add-or-remove", "c"], ["replace", "2c"]]
-        assert [line[6] for line in lines] == [_rounded_up(epsilon) for epsilon in exact]
+        assert [line[6] for line in lines] == [rounded_up(epsilon, 4) for epsilon in exact]
         assert "nothing is gained by it" in text
         assert "–:" not in text
 
@@ -114,7 +114,7 @@ class TestExamples:
         expected = spent({Release(4.3, "replace", Subset(120, 600)): 10}, 1e-4)
         assert ways["subset without replacement"]["least"] == expected.epsilon == pytest.approx(1.04, abs=0.01)
         assert ways["subset without replacement"]["rate"] == 0.2
-        assert "the server is not trusted" in found["assumptions"]["trust"]
+        assert "honest but curious" in found["assumptions"]["trust"]
         assert "120 of 600 examples without replacement" in found["assumptions"]["sampling"]
         assert "10 rounds that the client takes part in" in found["assumptions"]["composition"]
 
@@ -173,10 +173,10 @@ class TestQuestions:
 
     def test_a_delta_that_allows_too_much_is_warned_of(self):
         result = hush("--clients", 100, "--delta", 0.01, "--rounds", 1, "--noise", 3, "--json")
-        assert "warning: δ = 0.01 is not below 1/clients = 0.01" in result.stderr
+        assert "warning: δ = 0.01 is not below 1/100" in result.stderr
         assert json.loads(result.stdout)["warning"].startswith("δ = 0.01")
         assert "warning" not in hush("--clients", 100, "--delta", 0.009, "--rounds", 1, "--noise", 3).stderr
-        assert "1/examples" in hush("--examples", 10, "--delta", 0.2, "--rounds", 1, "--noise", 3).stderr
+        assert "giving away one example" in hush("--examples", 10, "--delta", 0.2, "--rounds", 1, "--noise", 3).stderr
 
     def test_help_teaches_by_example(self):
         lines = [line.strip() for line in fine("--help").splitlines() if line.strip().startswith("hush privacy --")]
@@ -189,5 +189,5 @@ class TestQuestions:
         [(1.4991, "1.5"), (1.23401, "1.235"), (0.000123449, "0.0001235"), (98765.4, "9.877e+04"), (3.0, "3")],
     )
     def test_numbers_are_rounded_to_the_safe_side(self, value, text):
-        assert _rounded_up(value) == text
+        assert rounded_up(value, 4) == text
         assert float(text) >= value

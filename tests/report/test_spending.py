@@ -8,7 +8,8 @@ import pytest
 
 import hush
 from hush.privacy import describe
-from hush.report.privacy_page import figures, number, scatter
+from hush.privacy.shown import rounded_up
+from hush.report.privacy_page import figures, scatter
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -62,7 +63,7 @@ def test_the_page_has_the_guarantee_the_clients_and_their_updates(local):
         "one example of one client",
         'id="clients"',
         'id="updates"',
-        "nobody: the server sees",
+        "nobody with the data: the server sees",
     ):
         assert part in page
     for name in ("clients.png", "updates.png", "updates.parquet", "curve-accuracy-epsilon.png"):
@@ -174,4 +175,4 @@ def test_budgets_that_cannot_be_kept(made, asked, message, digits):
 
 
 def test_infinity_is_said_so():
-    assert (number(float("inf")), number(1.2345)) == ("∞", "1.23")
+    assert (rounded_up(float("inf")), rounded_up(1.2301)) == ("∞", "1.24")

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from math import ceil, floor, inf, isinf, log10
+from math import inf
 from typing import Any, NamedTuple
 
 import typer
@@ -11,7 +11,9 @@ from hush.app.tables import print_table
 from hush.core.check import at_least, positive, whole
 from hush.privacy import Poisson, Release, Sampling, Subset, Whole, noise_multiplier_for, rounds_within, spent
 from hush.privacy.calibration import MOST_ROUNDS
+from hush.privacy.guarantee import delta_too_large
 from hush.privacy.releases import fraction
+from hush.privacy.shown import rounded_up
 
 SYMBOLS = {"epsilon": "ε", "noise": "noise", "rounds": "rounds"}
 
@@ -83,14 +85,14 @@ def calculate(
     """Print the answer, and what it assumes."""
     question = understood(clients, per_round, examples, subset, delta, rounds, noise, epsilon)
     answers = [answer(question, way) for way in question.ways]
-    warning = _warning(question)
+    warning = delta_too_large(question.level, question.units, question.delta)
     if as_json:
         typer.echo(json.dumps(_plain(question, answers, warning), indent=2, ensure_ascii=False))
     else:
         _print_answers(question, answers)
         print_table(("assumed", "here"), list(assumptions(question).items()))
     if warning:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(warning, err=True)
 
 
 def understood(
@@ -166,7 +168,7 @@ def assumptions(question: Question) -> dict[str, str]:
             "neighbours": "add-or-remove: a client more or less; replace: a client's data changed for any other",
             "noise": "Gaussian, on a round's sum of updates clipped at c; its deviation is given over c",
             "sensitivity": "c when a client is added or removed, 2c when one is replaced",
-            "trust": "only the sum of a round is seen: a trusted server, or secure aggregation",
+            "trust": "the server, which publishes only what has the noise; or a secure sum whose cohort is secret",
             "sampling": "every client in every round: nothing is gained by it" if everyone else drawn,
             "composition": f"{rounds}, each seeing the ones before",
             "δ": f"{question.delta:g}",
@@ -176,22 +178,13 @@ def assumptions(question: Question) -> dict[str, str]:
         "neighbours": "replace: an example changed for any other",
         "noise": "Gaussian, on what the client sends; its deviation is given over the sensitivity",
         "sensitivity": "how far what is sent moves when one example is replaced, in L2 norm",
-        "trust": "local: the server is not trusted, it sees what each client sends and who takes part",
+        "trust": "local: an honest but curious server sees what each client sends and who takes part",
         "sampling": "every example in every round: nothing is gained by it"
         if everyone
         else f"{one_of} examples without replacement, {kept}; no gain from sampling clients",
         "composition": f"{rounds} that the client takes part in, each seeing the ones before",
         "δ": f"{question.delta:g}",
     }
-
-
-def _warning(question: Question) -> str | None:
-    if question.delta * question.units < 1:
-        return None
-    return (
-        f"δ = {question.delta:g} is not below 1/{question.level}s = {1 / question.units:.2g}: "
-        f"giving away one {question.level} whole would be allowed"
-    )
 
 
 def _print_answers(question: Question, answers: list[Answer]) -> None:
@@ -218,23 +211,10 @@ def _cell(asked: str, value: float | None) -> str:
         return "–"
     if asked == "rounds":
         return f"{value} or more" if value == MOST_ROUNDS else f"{value}"
-    return _rounded_up(value)
+    return rounded_up(value, 4)
 
 
-def _rounded_up(value: float) -> str:
-    """Four digits, never less than the number: less ε or noise than needed would promise too much.
-
-    >>> _rounded_up(1.52341), _rounded_up(0.0), _rounded_up(12.0), _rounded_up(float("inf"))  # doctest: -NUMBER
-    ('1.524', '0', '12', '∞')
-    """
-    if isinf(value) or value == 0:
-        return "∞" if value else "0"
-    unit = 10.0 ** (floor(log10(value)) - 3)
-    # The quotient of a number that has four digits already may be a hair above a whole one.
-    return f"{ceil(value / unit * (1 - 1e-12)) * unit:.4g}"
-
-
-def _plain(question: Question, answers: list[Answer], warning: str | None) -> dict[str, Any]:
+def _plain(question: Question, answers: list[Answer], warning: str) -> dict[str, Any]:
     ways = [
         {
             "sampling": way.name,
@@ -254,5 +234,5 @@ def _plain(question: Question, answers: list[Answer], warning: str | None) -> di
         "delta": question.delta,
         "ways": ways,
         "assumptions": assumptions(question),
-        "warning": warning,
+        "warning": warning.removeprefix("warning: ") or None,
     }

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hush.core.check import shown
+from hush.core.check import scalar, shown, unknown_yet
 from hush.core.contract import (
     Channel,
     ClientData,
@@ -76,10 +76,9 @@ def _check_bound(bound: Any, uplink: tuple[Stage, ...]) -> None:
     """Refuse messages that could be longer than a channel allows."""
     if bound is None:
         return
-    kept = uplink[-1].norm_bound if uplink else None
-    # Inside a compiled program both are arrays, which have been judged before as plain numbers.
-    plain = isinstance(bound, float | int) and isinstance(kept, float | int)
-    if kept is None or (plain and kept > bound):
+    bound, kept = scalar(bound), scalar(uplink[-1].norm_bound if uplink else None)
+    # Inside a compiled program neither is known: they have been judged before, as plain numbers.
+    if kept is None or not (unknown_yet(bound) or unknown_yet(kept) or kept <= bound):
         found = "nothing" if kept is None else f"a bound of {kept}"
         raise ValueError(f"the channel takes messages of norm {bound} at most; put Clip({bound}) last, found {found}")
 
@@ -92,6 +91,12 @@ class InTurn(eqx.Module):
     def __check_init__(self) -> None:
         if not self.phases or not all(isinstance(phase, Algorithm) for phase in self.phases):
             raise ValueError(f"InTurn takes one or more Algorithms, found {self.phases!r}")
+        kept = [name for phase in self.phases for name in phase.server.keeps_to_itself]
+        if len(set(kept)) < len(kept):
+            raise ValueError(
+                f"the phases of a round share one server state, in which only one may keep {sorted(set(kept))}, found "
+                f"{', '.join(type(phase.server).__name__ for phase in self.phases)}"
+            )
 
 
 def check(algorithm: Algorithm | InTurn) -> None:

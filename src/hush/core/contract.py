@@ -118,6 +118,10 @@ class Problem(eqx.Module):
         """The model as a user would like to hold it."""
         return params
 
+    def identities(self) -> np.ndarray[Any, Any] | None:
+        """Which example stands at each place, client after client; None where no two places hold the same."""
+        return None
+
     @abstractmethod
     def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
         """This part's share of every measure of the model; the parts add up to the measures."""
@@ -251,6 +255,11 @@ class ServerRule(eqx.Module):
     @abstractmethod
     def receives(self) -> tuple[str, ...]:
         """The messages it works from, by name."""
+
+    @property
+    def keeps_to_itself(self) -> tuple[str, ...]:
+        """What of its state no other rule of the same round may share, by name."""
+        return ()
 
     @abstractmethod
     def init(self, model: Vector) -> State:

@@ -82,16 +82,13 @@ def _dotted(path: Sequence[Any]) -> str:
 
 
 def check_sweep(algorithm: Any, sweep: Mapping[str, Sequence[float]] | None) -> None:
-    """Refuse a sweep over what is no setting, or over values that its piece would refuse.
-
-    Pieces ask for numbers within bounds: if the corners of the grid keep them, all its points do.
-    """
+    """Refuse a sweep over what is no setting, or a point of it that could not be made by itself."""
     swept, settings = _swept(sweep), float_settings(algorithm)
     for path in swept:
         if path not in settings:
             raise ValueError(f"cannot sweep over {path!r}: no such float setting; {nearest(path, settings)}")
-    for corner in itertools.product(*((min(values), max(values)) for values in swept.values()) if swept else ()):
-        _check_again(at_point(algorithm, dict(zip(swept, corner, strict=True))))
+    for point in itertools.product(*swept.values()) if swept else ():
+        _check_again(at_point(algorithm, dict(zip(swept, point, strict=True))))
 
 
 def _check_again(part: Any) -> None:

@@ -6,46 +6,59 @@ whatever the server does with y afterwards, divide by c for instance, costs noth
 depend on the data, and the gains must be bounded: a fading that may make a client as loud as it likes hides nothing.
 """
 
-from math import sqrt
+from math import inf, sqrt
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from hush.channel import Constant, Fading, Groups, OverTheAir, PerClient
+from hush.channel import Alignment, Constant, Fading, FullPower, Groups, OverTheAir, PerClient, TruncatedInversion
 from hush.cohort import Everyone
 from hush.core.contract import Cohort, Draw, Population, Statistics
 from hush.core.keys import root
-from hush.privacy.releases import NoGuarantee
+from hush.privacy.releases import NoGuarantee, exactly
 
 ONLY_THE_AIR = "the receiver's noise is its own and new in every round, and nobody listens with a better receiver"
 
 
 def _steady(fading: Fading) -> bool:
     """Whether the gains are known numbers: the same in every round, and what clients believe is true."""
-    if isinstance(fading, Constant):
-        return True
-    if isinstance(fading, PerClient):
+    if type(fading) is PerClient:
         return _steady(fading.inner)
-    return isinstance(fading, Groups) and _steady(fading.first) and _steady(fading.second)
+    if type(fading) is Groups:
+        return _steady(fading.first) and _steady(fading.second)
+    return type(fading) is Constant
 
 
-def loudest(channel: OverTheAir, cohort: Cohort, population: Population) -> float:
-    """max_k A_k: how loud the loudest client can arrive in any round."""
+def _amplitudes(channel: OverTheAir, population: Population) -> tuple[Any, Any]:
+    """|h_k| and √P_k of every client, which must be known numbers."""
     if channel.aware:
         raise NoGuarantee(
             f"the power rule {type(channel.rule).__name__} looks at the messages, so that how loud a client arrives "
             "tells of its data"
         )
+    exactly("power rule", channel.rule, Alignment, TruncatedInversion, FullPower)
     if not _steady(channel.fading):
         raise NoGuarantee(
             f"the fading {type(channel.fading).__name__} may make a client arbitrarily loud in some round, where the "
             "receiver's noise hides nothing; only constant gains are accounted for"
         )
-    everyone = jnp.arange(population.clients)
-    gains = np.abs(np.asarray(channel.fading(root(0), everyone, 0).true))
-    powers = np.broadcast_to(10 ** (np.asarray(channel.decibel, float) / 20), gains.shape)
-    if not isinstance(cohort, Everyone):  # who else takes part sets the levels; none is above one's own power
+    gains = np.abs(np.asarray(channel.fading(root(0), jnp.arange(population.clients), 0).true))
+    return gains, np.broadcast_to(10 ** (np.asarray(channel.decibel, float) / 20), gains.shape)
+
+
+def mixes_alike(channel: OverTheAir, population: Population) -> bool:
+    """Whether it makes no difference to a round who takes part: all clients arrive alike."""
+    gains, powers = _amplitudes(channel, population)
+    return len(np.unique(gains)) == 1 and len(np.unique(powers)) == 1
+
+
+def loudest(channel: OverTheAir, cohort: Cohort, population: Population) -> float:
+    """max_k A_k: how loud the loudest client can arrive in any round."""
+    gains, powers = _amplitudes(channel, population)
+    if type(cohort) is not Everyone:  # who else takes part sets the levels; none is above one's own power
         return float(np.max(gains * powers))
+    everyone = jnp.arange(population.clients)
     draw = Draw(everyone, jnp.full(population.clients, 1 / population.clients), everyone >= 0, jnp.float32(1))
     transmit = np.abs(np.asarray(channel(root(0), draw, 0, Statistics()).transmit)) * float(channel.bound)
     return float(np.max(gains * transmit))
@@ -53,7 +66,8 @@ def loudest(channel: OverTheAir, cohort: Cohort, population: Population) -> floa
 
 def air_multiplier(channel: OverTheAir, cohort: Cohort, population: Population) -> float:
     """z = √N0 / (2 max_k A_k), of one round, one client replaced."""
-    return sqrt(float(channel.noise_variance)) / (2 * loudest(channel, cohort, population))
+    amplitude = loudest(channel, cohort, population)
+    return sqrt(float(channel.noise_variance)) / (2 * amplitude) if amplitude > 0 else inf
 
 
 def missing_noise(channel: OverTheAir, cohort: Cohort, population: Population, noise_multiplier: float) -> float:

@@ -2,123 +2,124 @@
 
 Who must be trusted depends on where the noise is: at each client (then the local model needs nobody, or, where only the
 sum is ever seen, the noise of all clients counts together), or at the server.
+
+Sampling hides a client only from who does not see the cohort, and then:
+
+- Poisson, also of clients that remember earlier rounds. Let the adversary see who else took part in every round, and
+  what they remember. The client's own coin of a round is independent of all that, so that the round releases a mixture,
+  over what the client may remember, of (1 − q)N(0, σ²) + qN(m, σ²) with ‖m‖ within the bound, against N(0, σ²); by
+  convexity no such mixture is further away than its worst part.
+- A fixed number, of clients that remember nothing. With memory this is not proved: past rounds tell of who took part
+  in them, hence of what others remember, differently for two neighbours, and to reveal all others' parts, as above,
+  would reveal the client's own. Nothing is then credited to sampling.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from math import sqrt
 
-from hush.channel import Noisy, OverTheAir
+from hush.channel import OverTheAir
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.algorithm import Algorithm
-from hush.core.contract import Channel, Cohort, Population
-from hush.core.plain import Digital
-from hush.local import ClippedToBroadcast
+from hush.core.contract import Population
 from hush.privacy import releases as sampled
-from hush.privacy.air import ONLY_THE_AIR, air_multiplier
+from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
 from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee
+from hush.privacy.parts import Drawn, Sent, channel_noise, drawn_by, keeps_memory, sent_by
 from hush.privacy.releases import NoGuarantee, Release, exactly
 from hush.server import AdaptingClip, CorrelatedNoise
-from hush.uplink import Clip, Gaussian
 
-CHOSEN = "the clipping bound was not chosen by looking at these clients' updates: that would cost privacy nobody counts"
+SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
+HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 
-
-@dataclass(frozen=True)
-class Sent:
-    """What one client sends: a joint bound on it, its own noise, and whether anything comes after that noise."""
-
-    bound: float
-    std: float
-    altered: bool  # a stage after the noise: the sum of messages is then no function of the noisy sum
-    words: str
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """How clients come into a round: with which coefficient, and what a neighbour and its sampling are."""
-
-    coefficient: float
-    fixed: int | None  # how many there are in every round, if that is certain
-    relation: str
-    sampling: sampled.Sampling
-    every: int = 1  # a client is concerned by one in so many rounds
-    words: str = ""
-
-    @property
-    def factor(self) -> int:
-        """How often the bound a neighbour may change the sum: once by coming, twice by changing sides."""
-        return 1 if self.relation == "add-or-remove" else 2
+# To whom the cohort is a secret: to who sees only what a trusted server publishes, and where that is assumed.
+UNSEEN = ("server", "secret-sum", "secret-air")
+SUMS = ("sum", "secret-sum")
 
 
 def client_level(phase: Algorithm, population: Population, rounds: int, trust: str | None) -> Guarantee:
     """The guarantee for all the data of one client."""
     exactly("cohort", phase.cohort, Poisson, Uniform, SchemeII, Everyone, Cyclic, ByWeight)
-    sent = _sent(phase)
+    sent = sent_by(phase)
     if type(phase.channel) is OverTheAir:
         return _over_the_air(phase, phase.channel, sent, population, trust)
-    if trust == "air":
-        raise NoGuarantee(f"trust='air' is for messages over the air, found the channel {type(phase.channel).__name__}")
-    central = _channel_noise(phase.channel)
-    server = phase.server.inner if isinstance(phase.server, AdaptingClip) else phase.server
-    if isinstance(server, CorrelatedNoise):
+    if trust in ("air", "secret-air"):
+        raise NoGuarantee(
+            f"trust={trust!r} is for messages over the air, found the channel {type(phase.channel).__name__}"
+        )
+    central = channel_noise(phase.channel)
+    server = phase.server.inner if type(phase.server) is AdaptingClip else phase.server
+    if type(server) is CorrelatedNoise:
         return _correlated(phase, server, sent, central, population, rounds, trust)
     if trust in (None, "local") and sent.std > 0 and central == 0:
         return _local(sent)
     if trust == "local":
         raise NoGuarantee("in the local model each client must add noise to its own message; use the stage Gaussian")
-    drawn = _drawn(phase.cohort, population)
+    drawn = drawn_by(phase.cohort, population)
     if central > 0 and sent.std == 0:
         std, where, who = central, "on the sum", trust or "server"
     elif sent.std > 0 and central == 0:
         if trust == "server":
             raise NoGuarantee("the noise is added by the clients: say trust='sum' or trust='local'")
-        std, where, who = _summed(sent, drawn), "at each client, counted together", "sum"
+        std, where, who = _summed(sent, drawn), "at each client, counted together", trust or "sum"
     else:
         found = "both at the clients and on the sum" if central > 0 else "nowhere"
         raise NoGuarantee(f"updates are clipped; noise is added {found}; it must be at one of the two places")
+    drawn = _as_seen(phase, drawn, who)
     z = std / (drawn.factor * drawn.coefficient * sent.bound)
     return Guarantee(
         unit="client",
         trust=who,
         mechanism=f"{sent.words}, Gaussian noise of z = {z:.4g} sensitivities {where}, {drawn.words}",
         releases={0: ((Release(z, drawn.relation, drawn.sampling), 1),)},
-        assumptions=(
-            *_assumptions(sent),
-            *((SECRET,) if drawn.sampling.rate < 1 else ()),
-            *((HONEST,) if who == "sum" and sent.std > 0 else ()),
-        ),
+        assumptions=_assumptions(sent, drawn, *((HONEST,) if who in SUMS and sent.std > 0 else ())),
+        per_client=who not in UNSEEN,
         every=drawn.every,
+        failure=drawn.failure,
     )
+
+
+def _as_seen(phase: Algorithm, drawn: Drawn, trust: str) -> Drawn:
+    """What is left of sampling for who sees the cohort, or where clients of a cohort of fixed size keep memory."""
+    if trust not in UNSEEN:
+        # Its coming is seen, so that a neighbour is another client in the same place.
+        return replace(drawn, relation="replace", sampling=sampled.Whole(), every=1, failure=0.0)
+    if type(drawn.sampling) is sampled.Subset and drawn.sampling.rate < 1 and keeps_memory(phase):
+        words = f"{drawn.words}, which counts for nothing as clients remember earlier rounds"
+        return replace(drawn, sampling=sampled.Whole(), words=words)
+    return drawn
 
 
 def _over_the_air(
     phase: Algorithm, channel: OverTheAir, sent: Sent, population: Population, trust: str | None
 ) -> Guarantee:
-    """What the receiver's noise buys by itself."""
-    if trust not in (None, "air") or sent.std > 0:
+    """What the receiver's noise buys by itself.
+
+    The receiver divides by what it makes of those who send, and so shows it in the noise of the model: sampling hides
+    nobody, secret or not, unless the round is mixed in the same way whoever takes part.
+    """
+    who = trust or "air"
+    if who not in ("air", "secret-air") or sent.std > 0:
         raise NoGuarantee("over the air only the receiver's own noise is accounted for: no other, and trust='air'")
-    drawn = _drawn(phase.cohort, population)
+    drawn = drawn_by(phase.cohort, population)
+    hidden = drawn.relation == "replace" and mixes_alike(channel, population)
+    drawn = _as_seen(phase, drawn, who if hidden else "air")
     z = air_multiplier(channel, phase.cohort, population) / sqrt(len(phase.local.sends))
-    secret = (SECRET,) if drawn.sampling.rate < 1 else ()
-    # How loud one arrives is counted per client, so that the cohort's own weights do not matter; replaced, either way.
-    sampling = drawn.sampling if drawn.relation == "replace" else sampled.Whole()
+    # How loud one arrives is counted per client, so that the cohort's own weights do not matter.
     return Guarantee(
         unit="client",
-        trust="air",
+        trust=who,
         mechanism=f"{sent.words}, sent over the air, where the receiver's noise is z = {z:.4g} sensitivities, "
         f"{drawn.words}",
-        releases={0: ((Release(z, "replace", sampling), 1),)},
-        assumptions=(*_assumptions(sent), ONLY_THE_AIR, *secret),
+        releases={0: ((Release(z, "replace", drawn.sampling), 1),)},
+        assumptions=_assumptions(sent, drawn, ONLY_THE_AIR),
+        per_client=who not in UNSEEN or not hidden,
         every=drawn.every,
     )
 
 
-SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
-HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
-
-
-def _assumptions(sent: Sent) -> tuple[str, ...]:
-    return (FLOATS, NOT_SEEN, *(() if "follows" in sent.words else (CHOSEN,)))
+def _assumptions(sent: Sent, drawn: Drawn | None, *more: str) -> tuple[str, ...]:
+    secret = (SECRET,) if drawn is not None and drawn.sampling.rate < 1 else ()
+    return (FLOATS, NOT_SEEN, *sent.assumptions, *(drawn.assumptions if drawn is not None else ()), *more, *secret)
 
 
 def _local(sent: Sent) -> Guarantee:
@@ -128,51 +129,9 @@ def _local(sent: Sent) -> Guarantee:
         trust="local",
         mechanism=f"{sent.words}, Gaussian noise of z = {z:.4g} sensitivities on each message",
         releases={0: ((Release(z, "replace", sampled.Whole()), 1),)},
-        assumptions=_assumptions(sent),
+        assumptions=_assumptions(sent, None),
+        per_client=True,
     )
-
-
-def _sent(phase: Algorithm) -> Sent:
-    """Walk the uplink: a bound holds from the clipping on, and noise on a bounded message is never undone."""
-    messages = len(phase.local.sends)
-    if type(phase.local) is ClippedToBroadcast:
-        bound: float | None = sqrt(1 + (float(phase.local.weight) / 2) ** 2)
-        words, lost = "updates clipped to a bound that follows a private quantile", ""
-        if not isinstance(phase.server, AdaptingClip):
-            raise NoGuarantee("clients clip to a broadcast bound, which only the server rule AdaptingClip keeps")
-    else:
-        bound, words, lost = None, "", "nothing clips what a client sends; put the stage Clip into the uplink"
-    variance, altered = 0.0, False
-    for stage in phase.uplink:
-        if type(stage) is Gaussian:
-            if bound is None:
-                raise NoGuarantee(f"noise on a message without a bound: {lost}")
-            if altered:
-                raise NoGuarantee("noise is added, the message changed, and noise added again: not worked out")
-            variance += float(stage.std) ** 2
-        elif variance > 0:
-            altered = True
-        elif type(stage) is Clip:
-            if isinstance(phase.local, ClippedToBroadcast):
-                raise NoGuarantee("updates are clipped to the server's bound and again in the uplink; take one away")
-            bound = sqrt(messages) * float(stage.bound)
-            words = f"updates clipped to {float(stage.bound):g}"
-        else:
-            bound, lost = (
-                None,
-                f"{type(stage).__name__} after the clipping may make a message longer; put Clip after it",
-            )
-    if bound is None:
-        raise NoGuarantee(lost)
-    return Sent(bound, sqrt(variance), altered, words)
-
-
-def _channel_noise(channel: Channel) -> float:
-    if type(channel) is Digital:
-        return 0.0
-    if type(channel) is Noisy:
-        return sqrt(float(channel.std) ** 2 + _channel_noise(channel.inner) ** 2)
-    raise NoGuarantee(f"what the channel {type(channel).__name__} does to messages has no privacy analysis here")
 
 
 def _summed(sent: Sent, drawn: Drawn) -> float:
@@ -187,29 +146,6 @@ def _summed(sent: Sent, drawn: Drawn) -> float:
     return drawn.coefficient * sent.std * sqrt(drawn.fixed)
 
 
-def _drawn(cohort: Cohort, population: Population) -> Drawn:
-    """The law of a cohort, where its weights are the same for all: else a client's coming changes the others'."""
-    clients = population.clients
-    if not (getattr(cohort, "weighting", "examples") == "equal" or population.smallest == population.largest):
-        raise NoGuarantee(
-            f"the weights of cohort {type(cohort).__name__} depend on who else takes part; use weighting='equal'"
-        )
-    if isinstance(cohort, Poisson):
-        rate = float(cohort.rate)
-        words = f"each client drawn with probability {rate:.4g} a round"
-        return Drawn(1 / (rate * clients), None, "add-or-remove", sampled.Poisson(rate), words=words)
-    if isinstance(cohort, Uniform | SchemeII):
-        words = f"{cohort.size} of {clients} clients a round without replacement"
-        return Drawn(1 / cohort.size, cohort.size, "replace", sampled.Subset(cohort.size, clients), words=words)
-    if isinstance(cohort, Everyone):
-        return Drawn(1 / clients, clients, "replace", sampled.Whole(), words="everyone in every round")
-    if isinstance(cohort, Cyclic):
-        every = cohort.separation(clients)
-        words = f"blocks of {cohort.size} of {clients} clients in turn"
-        return Drawn(1 / cohort.size, cohort.size, "replace", sampled.Whole(), every, words)
-    raise NoGuarantee(f"cohort {type(cohort).__name__} may draw a client any number of times in a round")
-
-
 def _correlated(
     phase: Algorithm,
     server: CorrelatedNoise,
@@ -220,22 +156,22 @@ def _correlated(
     trust: str | None,
 ) -> Guarantee:
     """One Gaussian release of the whole run: C·(what the rounds received) + noise, C's columns where a client came."""
-    if isinstance(phase.server, AdaptingClip) or phase.local.sends != ("update",):
+    if type(phase.server) is AdaptingClip or phase.local.sends != ("update",):
         raise NoGuarantee("correlated noise covers the update alone: what else is sent would be seen as it is")
-    if trust == "local" or sent.std > 0 or central > 0:
-        raise NoGuarantee("correlated noise is the server's: no other noise, and no local model, goes with it")
-    if not isinstance(phase.cohort, Cyclic | Everyone):
+    if trust not in (None, "server") or sent.std > 0 or central > 0:
+        raise NoGuarantee("correlated noise is added by a trusted server: no other noise, and no other trust, will do")
+    if type(phase.cohort) not in (Cyclic, Everyone):
         raise NoGuarantee("with correlated noise a client may not come at random; use the cohort Cyclic, or Everyone")
     if rounds > server.rounds:
         raise NoGuarantee(f"the noise is correlated over {server.rounds} rounds, asked for {rounds}")
-    drawn = _drawn(phase.cohort, population)
+    drawn = drawn_by(phase.cohort, population)
     z = float(server.std) / (drawn.factor * drawn.coefficient * sent.bound * server.sensitivity(drawn.every))
     return Guarantee(
         unit="client",
-        trust=trust or "server",
+        trust="server",
         mechanism=f"{sent.words}, Gaussian noise correlated over {server.rounds} rounds ({server.bands} bands) of "
         f"z = {z:.4g} sensitivities of the whole run, {drawn.words}",
         releases={0: ((Release(z, "replace", sampled.Whole()), 1),)},
-        assumptions=_assumptions(sent),
+        assumptions=_assumptions(sent, drawn),
         whole_run=server.rounds,
     )

@@ -5,21 +5,28 @@ on its result, whoever sees the message. *Client level*: what one client can add
 it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import known, whole
-from hush.core.contract import Population, Problem
+from hush.core.contract import ClientData, Population, Problem
 from hush.privacy.clients import client_level
 from hush.privacy.examples import example_level
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
 from hush.privacy.releases import NoGuarantee
+from hush.privacy.sharing import sharing
+from hush.server import AdaptingClip, CorrelatedNoise
+from hush.tasks.problem import Holding, Supervised
+
+SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
 
 
 @dataclass(frozen=True)
 class Question:
     """What a phase is asked: for how long it runs, on whom, and who is trusted."""
 
+    problem: Problem | None
     population: Population
     rounds: int
     trust: str | None
@@ -35,8 +42,9 @@ def describe(
 ) -> Description:
     """The guarantee of an algorithm on a population for so many rounds, or a `NoGuarantee` that says why there is none.
 
-    `unit` is example or client; without one, whichever has a proof. `trust` is local, sum or server; without one, noise
-    that clients add is taken for the local model, noise that the server adds for a trusted server.
+    `unit` is example or client; without one, whichever has a proof. `trust` is local, sum or server, or another of
+    `hush.privacy.TRUST`; without one, noise that clients add is taken for the local model, noise that the server adds
+    for a trusted server. A population alone does not tell which examples clients share: a problem does.
     """
     population = problem if isinstance(problem, Population) else problem.population
     whole("rounds", rounds)
@@ -44,15 +52,28 @@ def describe(
         known("unit", unit, UNITS)
     if trust is not None:
         known("trust model", trust, TRUST)
-    question = Question(population, rounds, trust)
-    sizes = tuple(int(size) for size in population.sizes)
+    question = Question(None if isinstance(problem, Population) else problem, population, rounds, trust)
     reasons = []
     for name in UNITS if unit is None else (unit,):
         try:
-            return Description(tuple(_phase(name, phase, question) for phase in algorithm.phases), sizes)
+            return _described(name, algorithm, question)
         except NoGuarantee as reason:
             reasons.append(f"{name} level: {reason}")
     raise NoGuarantee("no privacy guarantee is known for this algorithm; " + "; ".join(reasons))
+
+
+def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> Description:
+    _check_streams(algorithm)
+    phases = tuple(_phase(unit, phase, question) for phase in algorithm.phases)
+    problem, sizes = question.problem, tuple(int(size) for size in question.population.sizes)
+    if type(problem) is Supervised and problem.is_rescaled:
+        phases = tuple(replace(phase, assumptions=(*phase.assumptions, SCALED)) for phase in phases)
+    shared = None
+    if unit == "example" and problem is not None:
+        _check_gradients(problem)
+        identities = problem.identities()
+        shared = None if identities is None else sharing(identities, sizes)
+    return Description(phases, sizes, question.rounds, shared)
 
 
 def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:
@@ -63,3 +84,22 @@ def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:
             f"noise inside local training needs no trust ({TRUST['local']}); found trust={question.trust!r}"
         )
     return example_level(phase.local, question.population, question.rounds)
+
+
+def _check_streams(algorithm: Algorithm | InTurn) -> None:
+    """Refuse two rules of correlated noise: each would take from one stream what the other counts on."""
+    streams = 0
+    for phase in algorithm.phases:
+        server: Any = phase.server
+        while server is not None:
+            streams += type(server) is CorrelatedNoise
+            server = server.inner if type(server) in (AdaptingClip, CorrelatedNoise) else None
+    if streams > 1:
+        raise NoGuarantee("more than one rule of correlated noise: they would share one stream of it")
+
+
+def _check_gradients(problem: Problem) -> None:
+    """Refuse a problem that clips its examples in a way of its own."""
+    view = type(problem.client(0))
+    if view.clipped_gradient not in (ClientData.clipped_gradient, Holding.clipped_gradient):
+        raise NoGuarantee(f"no proof is known for how {view.__name__} clips each example's gradient")

@@ -7,9 +7,11 @@ examples, so that each client's ε is its own.
 from collections.abc import Callable
 from functools import singledispatch
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hush.core.check import LARGEST
 from hush.core.contract import LocalRule, Population
 from hush.core.schedules import rate
 from hush.local import (
@@ -17,7 +19,6 @@ from hush.local import (
     ClippedPerExample,
     ClippedToBroadcast,
     ControlVariate,
-    Direction,
     Fresh,
     Full,
     Gradient,
@@ -33,11 +34,13 @@ from hush.local import (
 )
 from hush.privacy import releases as sampled
 from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee, Releases
+from hush.privacy.parts import CHOSEN, SIZES_KNOWN
 from hush.privacy.releases import NoGuarantee, Release, exactly
 
 REPLACE = "replace"
-SIZES_KNOWN = "how many examples each client holds is known to all"
-DISJOINT = "no example is held by two clients"
+AT_ONCE = 1 << 20  # step sizes
+DISJOINT = "no example is held by two clients, but where the problem itself says so"
+ASSUMPTIONS = (SIZES_KNOWN, DISJOINT, CHOSEN, FLOATS, NOT_SEEN)
 
 
 @singledispatch
@@ -122,19 +125,20 @@ def _by_step(
         mechanism=f"each example's gradient clipped to {float(oracle.bound):g}, Gaussian noise of z = {shown} "
         "sensitivities on every local step",
         releases={size: _step_releases(local.batches, noise, size, steps(size)) for size, noise in z.items()},
-        assumptions=(SIZES_KNOWN, DISJOINT, FLOATS, NOT_SEEN),
+        assumptions=ASSUMPTIONS,
+        per_client=True,
     )
 
 
 def _step_releases(batches: Batches, z: float, size: int, steps: int) -> Releases:
     """What the noisy steps of one round release about an example."""
-    if isinstance(batches, Full):
+    if type(batches) is Full:
         return ((Release(z, REPLACE, sampled.Whole()), steps),)
-    if isinstance(batches, Fresh):
+    if type(batches) is Fresh:
         return ((Release(z, REPLACE, sampled.Subset(batches.size, size)), steps),)
-    if isinstance(batches, Subset):  # an example is in one batch of the round at most: of all its steps, one differs
+    if type(batches) is Subset:  # an example is in one batch of the round at most: of all its steps, one differs
         return ((Release(z, REPLACE, sampled.Subset(steps * batches.size, size)), 1),)
-    if isinstance(batches, Shuffled):  # once a pass; the order of a pass is not counted upon to hide it
+    if type(batches) is Shuffled:  # once a pass; the order of a pass is not counted upon to hide it
         return ((Release(z, REPLACE, sampled.Whole()), -(-steps // int(batches.steps_per_epoch(size)))),)
     raise NoGuarantee(
         f"batches {type(batches).__name__} may hold one example many times, which nothing bounds; use Fresh or Subset"
@@ -150,8 +154,7 @@ def _(local: Perturbed, population: Population, rounds: int) -> Guarantee:
     exactly("batches", inner.batches, Full, Fresh, Subset, Shuffled, Replacement)
     if float(inner.oracle.noise_multiplier) > 0:  # type: ignore[attr-defined]
         raise NoGuarantee("noise both at every step and on the update: their joint guarantee is not worked out")
-    for turn in inner.direction:
-        _contracts(turn, inner, rounds)
+    _contracts(inner, rounds)
     mechanism = (
         f"each example's gradient clipped to {float(inner.oracle.bound):g}, "  # type: ignore[attr-defined]
         f"Gaussian noise of z = {z:.4g} sensitivities on the update of a round"
@@ -161,39 +164,56 @@ def _(local: Perturbed, population: Population, rounds: int) -> Guarantee:
         trust="local",
         mechanism=mechanism,
         releases={size: ((_output_release(inner, z, size), 1),) for size in _sizes(population)},
-        assumptions=(SIZES_KNOWN, DISJOINT, FLOATS, NOT_SEEN),
+        assumptions=ASSUMPTIONS,
+        per_client=True,
         by_output=True,
     )
 
 
 def _output_release(inner: LocalSGD, z: float, size: int) -> Release:
     """One noisy update; drawn from a subset of the client's examples only where the batches are one."""
-    if isinstance(inner.batches, Subset):
+    if type(inner.batches) is Subset:
         return Release(z, REPLACE, sampled.Subset(int(inner.count(size)) * inner.batches.size, size))
     # Whatever the batches, 2ηC(E − 1 + w) holds for every choice of rows: without a subset nothing is gained by it.
     return Release(z, REPLACE, sampled.Whole())
 
 
-def _contracts(turn: Direction, inner: LocalSGD, rounds: int) -> None:
-    """Refuse a direction that could carry two trainings further apart than their gradients do.
+def _contracts(inner: LocalSGD, rounds: int) -> None:
+    """Refuse directions that could carry two trainings further apart than their gradients do.
 
-    Decay and proximal term shrink their distance by |1 − ηµ|, which is no growth as long as ηµ ≤ 2.
+    Decay and proximal terms together shrink their distance by |1 − η Σµ|, which is no growth as long as η Σµ ≤ 2.
     """
-    if type(turn) not in (WeightDecay, Proximal):
-        raise NoGuarantee(
-            f"how far the direction {type(turn).__name__} carries two trainings apart is not worked out; "
-            "use noise at every step"
-        )
-    strength = float(turn.amount if isinstance(turn, WeightDecay) else turn.mu)  # type: ignore[attr-defined]
+    strength = 0.0
+    for turn in inner.direction:
+        if type(turn) is WeightDecay:
+            strength += float(turn.amount)
+        elif type(turn) is Proximal:
+            strength += float(turn.mu)
+        else:
+            raise NoGuarantee(
+                f"how far the direction {type(turn).__name__} carries two trainings apart is not worked out; "
+                "use noise at every step"
+            )
     largest = _largest_rate(inner, rounds)
     if largest * strength > 2:
-        raise NoGuarantee(f"{type(turn).__name__} with step size {largest:g} × {strength:g} > 2 drives trainings apart")
+        names = " and ".join(type(turn).__name__ for turn in inner.direction)
+        raise NoGuarantee(f"{names} with step size {largest:g} × {strength:g} > 2 drives trainings apart")
 
 
 def _largest_rate(local: LocalSGD, rounds: int) -> float:
-    """The largest step size of a run of so many rounds."""
-    stride = 1 if local.pace == "step" else local.length
-    return float(np.max(np.asarray(rate(local.lr, jnp.arange(0, rounds * local.length, stride)))))
+    """The largest step size of a run of so many rounds, each of which is looked at; none may be negative."""
+    if not callable(local.lr):
+        return float(np.float32(local.lr))  # as the program has it
+    if rounds * local.length > LARGEST:
+        raise NoGuarantee(f"{rounds} rounds of {local.length} are more steps than a schedule of step sizes counts")
+    stride, largest = 1 if local.pace == "step" else local.length, 0.0
+    for start in range(0, rounds * local.length, AT_ONCE * stride):
+        counts = np.arange(start, min(start + AT_ONCE * stride, rounds * local.length), stride, dtype=np.int32)
+        rates = np.asarray(jax.vmap(lambda count: rate(local.lr, count))(jnp.asarray(counts)), np.float64)
+        if not (np.isfinite(rates).all() and rates.min() >= 0):
+            raise NoGuarantee(f"a step size within {rounds} rounds is negative or not finite, which no proof covers")
+        largest = max(largest, float(rates.max()))
+    return largest
 
 
 def _sizes(population: Population) -> list[int]:

@@ -1,27 +1,39 @@
 """What is promised, to whom, and under which assumptions: all that must stand beside an ε.
 
-A guarantee holds releases, each with how often it happens in a round; an accountant turns them into ε. In the local
-model they count for a client only in the rounds it takes part in, since the server sees who does.
+A guarantee holds releases, each with how often it happens in a round; an accountant turns them into ε. Where the
+adversary sees who takes part, they count for a client only in the rounds it took part in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import exp, inf
 
 import numpy as np
 
 from hush.privacy.accounting import Spent, spent
 from hush.privacy.releases import NoGuarantee, Release
+from hush.privacy.sharing import Sharing
 
 UNITS = ("example", "client")
 TRUST = {
-    "local": "nobody: the server sees each client's messages and may be the adversary",
-    "sum": "only the sum of a round's messages is ever seen, as secure aggregation has it",
-    "air": "nobody but the air: the receiver gets the sum in its own noise, and no one else hears it better",
+    "local": "nobody with the data: the server sees each client's messages, and is honest but curious; one that may "
+    "lie needs devices that check what they are told (hush.network.Guard)",
+    "sum": "only the sum of a round's messages is ever seen, as secure aggregation has it; who takes part is known",
+    "secret-sum": "only the sum of a round's messages is ever seen, and not even the server knows who took part",
+    "air": "nobody but the air: the receiver gets the sum in its own noise and knows who sends; no one hears it better",
+    "secret-air": "nobody but the air, and the receiver does not know who sends: it gets the sum in its own noise, and "
+    "no one hears it better",
     "server": "the server: it sees clipped updates and adds the noise; only what it publishes is protected",
 }
 
-FLOATS = "noise is drawn in floating point, whose gaps are not accounted for"
+FLOATS = (
+    "this is the ε of ideal noise: a simulation draws it in floating point, where the numbers that cannot come out "
+    "give it away; a device takes noise on a grid"
+)
 NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, is not shown to the adversary"
+
+# Of δ, what is set aside for the rounds that were not drawn as the accountant thinks.
+ASIDE = 1e-3
 
 Releases = tuple[tuple[Release, int], ...]  # each with how often it happens in a round
 Counts = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -37,30 +49,33 @@ class Guarantee:
     releases: Mapping[int, Releases]  # by the client's number of examples; 0 where that does not matter
     assumptions: tuple[str, ...] = ()
     by_output: bool = False  # noise on the update of all steps, for which paper 000 prints a formula
+    per_client: bool = False  # who takes part is seen, so that each client has an ε of its own
     every: int = 1  # each client is concerned by one in so many rounds
     whole_run: int | None = None  # the releases are those of a whole run of so many rounds, not of one
+    failure: float = 0.0  # how likely a round is not drawn as it is accounted for
 
     @property
     def relation(self) -> str:
         """What a neighbour is."""
         return next(release.relation for releases in self.releases.values() for release, _ in releases)
 
-    @property
-    def per_client(self) -> bool:
-        """Whether each client has an ε of its own, by the rounds it took part in."""
-        return self.trust == "local"
-
     def of(self, size: int) -> Releases:
         """What one round releases about a client with so many examples."""
-        return self.releases.get(size, self.releases.get(0, ()))
+        found = self.releases.get(0, self.releases.get(size))
+        if found is None:
+            sizes = ", ".join(map(str, sorted(self.releases)))
+            raise NoGuarantee(f"no client holds {size} examples; clients hold {sizes}")
+        return found
 
-    def over(self, size: int, times: int) -> Releases:
-        """What `times` rounds release."""
+    def over(self, size: int, times: int, lanes: int = 1) -> Releases:
+        """What `times` rounds release, in all of so many runs of the same data."""
+        each = -(-times // lanes)  # of one run
         if self.whole_run is None:
-            return tuple((release, count * -(-times // self.every)) for release, count in self.of(size))
-        if times > self.whole_run:
-            raise NoGuarantee(f"the noise is correlated over {self.whole_run} rounds, and says nothing after {times}")
-        return self.of(size) if times else ()
+            rounds = times if self.every == 1 else lanes * -(-each // self.every)
+            return tuple((release, count * rounds) for release, count in self.of(size))
+        if each > self.whole_run:
+            raise NoGuarantee(f"the noise is correlated over {self.whole_run} rounds, and says nothing after {each}")
+        return tuple((release, count * lanes) for release, count in self.of(size)) if times else ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,8 @@ class Description:
 
     phases: tuple[Guarantee, ...]
     sizes: tuple[int, ...]  # of the clients
+    rounds: int  # that were looked at: what a schedule does later is not known
+    sharing: Sharing | None = None  # which examples are held by several clients, where that counts
 
     def __post_init__(self) -> None:
         for name in ("unit", "relation", "trust"):
@@ -77,28 +94,59 @@ class Description:
                 raise NoGuarantee(
                     f"the phases of a round differ in their {name} ({', '.join(found)}): no ε covers both"
                 )
+        alike = all(len(set(phase.releases.values())) == 1 for phase in self.phases)
+        if self.sharing is not None and not alike:
+            raise NoGuarantee(
+                f"up to {self.sharing.most} clients hold the same example, and different numbers of them: how their "
+                "releases add up is not worked out; let clients that share examples hold equally many"
+            )
 
     @property
     def first(self) -> Guarantee:
         """Unit, relation and trust are those of every phase."""
         return self.phases[0]
 
-    def spent(self, times: tuple[int, ...], size: int, delta: float) -> Spent:
-        """What so many rounds of each phase have cost a client with so many examples."""
-        releases = [each for phase, count in zip(self.phases, times, strict=True) for each in phase.over(size, count)]
-        return spent(releases, delta)
+    @property
+    def per_client(self) -> bool:
+        """Whether each client has an ε of its own, by the rounds it took part in; of all phases, or of none."""
+        return all(phase.per_client for phase in self.phases)
+
+    @property
+    def holders(self) -> int:
+        """How many clients hold an example at most."""
+        return 1 if self.sharing is None else self.sharing.most
+
+    def counts(self, rounds: int, taken: Counts) -> Counts:
+        """How often each phase concerns each client's worst unit, [N, phases], from `taken` [phases, N]."""
+        if not self.per_client:
+            return np.full((len(self.sizes), len(self.phases)), rounds)
+        return (taken if self.sharing is None else self.sharing.worst(taken)).T
+
+    def spent(self, times: Iterable[int], size: int, delta: float, lanes: int = 1) -> Spent:
+        """What so many rounds of each phase have cost a client with so many examples.
+
+        With `lanes` runs of the same data, each with noise of its own, the rounds of all of them together.
+        """
+        releases: list[tuple[Release, int]] = []
+        failure, most = 0.0, self.rounds * self.holders * lanes
+        for phase, count in zip(self.phases, map(int, times), strict=True):
+            if count > most:
+                raise NoGuarantee(f"the guarantee was asked for {most} rounds in all, and says nothing of {count}")
+            releases += phase.over(size, count, lanes)
+            failure += phase.failure * count
+        found = spent(releases, delta if failure == 0 else (1 - ASIDE) * delta)
+        # P(S) ≤ e^ε (P'(S) + τ) + δ + τ, where other draws than those accounted for have the probability τ.
+        covered = failure == 0 or (1 + exp(min(found.epsilon, 700))) * failure <= ASIDE * delta
+        return found if covered else Spent(inf, inf, inf)
 
     def epsilons(self, rounds: int, taken: Counts, delta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all but in the local model."""
-        if not self.first.per_client:
-            size = max(self.sizes)
-            return np.full(len(self.sizes), self.spent((rounds,) * len(self.phases), size, delta).epsilon)
+        """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all where that is not seen."""
         known: dict[tuple[int, ...], float] = {}
         found = np.zeros(len(self.sizes))
-        for client, size in enumerate(self.sizes):
-            place = (size, *(int(count) for count in taken[:, client]))
+        for client, times in enumerate(self.counts(rounds, taken)):
+            place = (self.sizes[client] if self.per_client else self.sizes[0], *map(int, times))
             if place not in known:
-                known[place] = self.spent(place[1:], size, delta).epsilon
+                known[place] = self.spent(place[1:], place[0], delta).epsilon
             found[client] = known[place]
         return found
 
@@ -107,17 +155,35 @@ class Description:
         first = self.first
         unit = {"example": "one example of one client", "client": "all the data of one client"}[first.unit]
         means = {"add-or-remove": "is added or removed", "replace": "is replaced by any other"}[first.relation]
+        shared = "" if self.sharing is None else f"; up to {self.holders} clients hold one example, which adds up"
+        warning = self.too_large(delta)
         return {
             "what is protected": unit,
             "neighbouring data": f"{unit} {means}",
             "who is trusted": TRUST[first.trust],
             "mechanism": "; then ".join(phase.mechanism for phase in self.phases),
-            "composition": "over the rounds each client took part in, which the server sees"
-            if first.per_client
+            "composition": f"over the rounds each client took part in, which the server sees{shared}"
+            if self.per_client
             else "over all rounds, whoever took part",
-            "δ": f"{delta:g}",
+            "δ": f"{delta:g}" + (f"; {warning}" if warning else ""),
             **{f"assumption {n + 1}": text for n, text in enumerate(_unique(self.phases))},
         }
+
+    def too_large(self, delta: float) -> str:
+        """A warning of a δ that would allow to give away one unit whole, or nothing."""
+        units = len(self.sizes) if self.first.unit == "client" else min(self.sizes)
+        return delta_too_large(self.first.unit, units, delta)
+
+
+def delta_too_large(unit: str, units: int, delta: float) -> str:
+    """A warning of a δ that would allow to give away one of so many units whole, or nothing.
+
+    >>> delta_too_large("client", 100, 1e-5), delta_too_large("client", 50, 0.02)
+    ('', 'warning: δ = 0.02 is not below 1/50: giving away one client whole would be allowed')
+    """
+    if delta * units < 1:
+        return ""
+    return f"warning: δ = {delta:g} is not below 1/{units}: giving away one {unit} whole would be allowed"
 
 
 def _unique(phases: tuple[Guarantee, ...]) -> list[str]:

@@ -1,6 +1,5 @@
 """The report on privacy: the guarantee with its assumptions, what each client spent, and their updates."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from hush.privacy.shown import rounded_up
 from hush.report import markup, words
 from hush.report.canvas import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
 from hush.store import load_settings, load_table
@@ -41,13 +41,17 @@ def privacy_section(folder: Path, status: dict[str, Any]) -> list[str]:
 
 def figures(found: dict[str, Any]) -> list[tuple[str, str]]:
     """ε by every accountant, and what the paper would have said."""
-    said = [("ε, worst client", f"{number(found['epsilon'])} after {found['rounds']} rounds")]
-    said += [("ε, median client", number(found["median"]))]
-    said += [("ε by Rényi divergences", number(found["rdp"]))]
+    lanes = found.get("lanes", 1)
+    of_one = "ε, worst client" if lanes == 1 else "ε of one lane, worst client"
+    said = [(of_one, f"{rounded_up(found['epsilon'])} after {found['rounds']} rounds")]
+    if lanes > 1:
+        said += [(f"ε of all {lanes} lanes together", f"{rounded_up(found['together'])}: {found['composed']}")]
+    said += [("ε, median client", rounded_up(found["median"]))]
+    said += [("ε by Rényi divergences", rounded_up(found["rdp"]))]
     none = "not known for this kind of sampling"
-    said += [("ε by privacy loss distributions", none if found["pld"] is None else number(found["pld"]))]
+    said += [("ε by privacy loss distributions", none if found["pld"] is None else rounded_up(found["pld"]))]
     if "printed per round" in found:
-        printed = number(found["printed per round"])
+        printed = rounded_up(found["printed per round"])
         said += [("as paper 000 prints it", f"{printed} for one round, by a formula that does not hold; see the docs")]
     return said
 
@@ -58,13 +62,10 @@ def in_one_line(found: dict[str, Any]) -> str:
         return "no privacy guarantee"
     table = found["guarantee"]
     trusted = table["who is trusted"].partition(":")[0]
-    figure = f"ε = {number(found['epsilon'])} for the worst client at δ = {found['delta']:g}"
+    lanes = found.get("lanes", 1)
+    of_one = "" if lanes == 1 else f" of one lane ({rounded_up(found['together'])} for all {lanes} together)"
+    figure = f"ε = {rounded_up(found['epsilon'])}{of_one} for the worst client at δ = {found['delta']:g}"
     return f"{figure}; protected is {table['what is protected']}, trusted is {trusted}"
-
-
-def number(epsilon: float) -> str:
-    """An ε in three digits."""
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
 
 
 def spent_by_each(clients: pd.DataFrame) -> Drawing:

@@ -12,7 +12,7 @@ from hush.core.admission import check_pair
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag, known, positive, whole
 from hush.core.contract import Problem
-from hush.core.lanes import lay_out, numbered
+from hush.core.lanes import check_sweep, lay_out, numbered
 from hush.core.simulation import Simulation
 from hush.report.holdings import holdings
 from hush.report.progress import Display
@@ -90,6 +90,7 @@ def run(
     _check_folder(folder, resume, replace)
     with listening() as stopping:
         stopping.spoken = progress
+        check_sweep(algorithm, sweep)
         spending = Spending(algorithm, problem, lay_out(repetitions, sweep), rounds, delta, unit, trust)
         limits, allowance = _limits(rounds, bit_budget, epsilon, when_spent, spending)
         simulation = Simulation(
@@ -227,6 +228,10 @@ def _limits(
         if private == 0:
             raise ValueError(f"an epsilon of {epsilon} does not pay for one round")
         return Limits(rounds, bit_budget, epsilon, private), None
+    if when_spent == "retire" and not spending.may_retire:
+        raise ValueError(
+            "a client that stops alone changes what the others weigh, on which their ε rests: when_spent must be 'stop'"
+        )
     allowance = spending.allowance(epsilon)
     if when_spent == "retire":
         return Limits(rounds, bit_budget, epsilon), allowance

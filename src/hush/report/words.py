@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+from hush.privacy.shown import rounded_up
+
 
 class Unit(NamedTuple):
     """What a column is shown in: `value / size` and then `name`."""
@@ -154,8 +156,10 @@ def with_spread(column: str, mean: float, deviation: float | None) -> str:
     """
     if column == "epsilon" and math.isnan(mean):
         return "no guarantee"
+    if column == "epsilon":  # never less than it is
+        return rounded_up(mean)
     if not math.isfinite(mean):
-        return "∞" if column == "epsilon" else "not finite"
+        return "not finite"
     chosen = unit(column, mean)
     # Every repetition often costs the same, and then there is no spread to speak of.
     alone = deviation is None or not math.isfinite(deviation) or (deviation == 0 and column.endswith(COSTS))

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hush.core.simulation import Simulation
+from hush.privacy.shown import rounded_up
 from hush.report.endings import Diverged, Interrupted, WriteFailed
 from hush.report.progress import Display
 from hush.report.result import Result, write_all
@@ -151,7 +152,7 @@ class Work:
         most = int(self.simulation.ledger.uplink_bits.max())
         if limits.epsilon is not None and (private or self.simulation.stopped_by == "allowance"):
             worst = self._epsilons().max()
-            return f"the privacy budget is spent: ε = {worst:.3g} of {limits.epsilon:g} in {done} rounds"
+            return f"the privacy budget is spent: ε = {rounded_up(worst)} of {limits.epsilon:g} in {done} rounds"
         return f"the bit budget is spent: {most:,} of {limits.bit_budget:,.0f} bits in {done} rounds"
 
     def _epsilons(self) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from jax import random
 
 from hush.core.check import at_most, positive, scalar, whole
 from hush.core.contract import Message, ServerRule, State, Vector
-from hush.core.keys import Key
+from hush.core.keys import Key, at
 from hush.core.plain import Add
 
 
@@ -35,6 +35,10 @@ class AdaptingClip(ServerRule):
     @property
     def provides(self) -> tuple[str, ...]:
         return (*self.inner.provides, "clip")
+
+    @property
+    def keeps_to_itself(self) -> tuple[str, ...]:
+        return self.inner.keeps_to_itself
 
     def init(self, model: Vector) -> State:
         return self.inner.init(model) | {"clip": jnp.full(1, self.initial)}
@@ -63,14 +67,19 @@ class CorrelatedNoise(ServerRule):
         positive("std", self.std)
         whole("rounds", self.rounds)
         whole("bands", self.bands, 1, self.rounds)
-        if self.inner.receives != ("update",):
+        if self.inner.receives != ("update",) or isinstance(self.inner, CorrelatedNoise):
             raise ValueError(
-                f"correlated noise takes a server rule that works from the update alone, found {self.inner!r}"
+                "correlated noise takes a server rule that works from the update alone and adds none itself, found "
+                f"{self.inner!r}"
             )
 
     @property
     def provides(self) -> tuple[str, ...]:
         return self.inner.provides
+
+    @property
+    def keeps_to_itself(self) -> tuple[str, ...]:
+        return ("correlated",)  # two streams of noise in one would each lack what the other has taken
 
     @property
     def strategy(self) -> jax.Array:
@@ -99,7 +108,7 @@ class CorrelatedNoise(ServerRule):
         return self.inner.init(model) | {"correlated": self._stream().init_multiply(model)}
 
     def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
-        fresh = self.std * random.normal(key, received["update"].shape)
+        fresh = self.std * random.normal(at(key, "noise"), received["update"].shape)
         noise, stream = self._stream().multiply_next(fresh, state["correlated"])
-        moved = self.inner(key, state, {"update": received["update"] + noise}, share)
+        moved = self.inner(at(key, "inner"), state, {"update": received["update"] + noise}, share)
         return moved | {"correlated": stream}

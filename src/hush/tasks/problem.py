@@ -84,6 +84,15 @@ class Supervised(Problem):
     def present(self, params: Params) -> Any:
         return self.model.whole(params)
 
+    def identities(self) -> np.ndarray[Any, Any]:
+        return np.asarray(self.index)
+
+    @property
+    def is_rescaled(self) -> bool:
+        """Whether inputs are changed by more than the 1/255 that makes bytes numbers from 0 to 1."""
+        scale, shift = np.asarray(self.train.scale), np.asarray(self.train.shift)
+        return bool(np.any(shift != 0) or not np.isin(scale, np.array([1, 1 / 255], np.float32)).all())
+
     def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
         """Σ_r w_r ℓ(params; x_r, y_r)."""
         return weights @ jax.vmap(self.measures)(self.model.apply(params, inputs), targets)["loss"]
