@@ -5,6 +5,8 @@ share of all examples, the aim is always Σ_i p_i · message_i over the whole po
 the place of p_i, as papers 000 and 002 do. With equal clients the two are the same.
 """
 
+from bisect import bisect_left
+from functools import cache
 from typing import ClassVar
 
 import equinox as eqx
@@ -19,8 +21,8 @@ from hush.core.keys import Key
 from hush.core.shuffle import shuffled
 
 WEIGHTINGS = ("examples", "equal")
-# How likely a round of a Poisson cohort may find too few places: never, for all that will be run.
-OVERFLOW = 1e-12
+# How likely a round of a Poisson cohort may find too few places: never, for all that will be run, and little beside δ.
+OVERFLOW = 1e-20
 
 
 def _importance(weighting: str, population: Population) -> jax.Array:
@@ -32,6 +34,13 @@ def _at_most(size: int, clients: int, cohort: str) -> int:
     if size > clients:
         raise ValueError(f"cohort {cohort} draws {size} different clients, but there are only {clients}")
     return size
+
+
+@cache
+def _enough(clients: int, rate: float) -> int:
+    """The fewest places that a round needs more of with a probability of OVERFLOW at most."""
+    # SciPy inverts the distribution function in floating point, where 1 − 1e-20 is one.
+    return bisect_left(range(clients), True, key=lambda places: bool(stats.binom.sf(places, clients, rate) <= OVERFLOW))
 
 
 class Everyone(Cohort):
@@ -154,7 +163,7 @@ SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight
 class Poisson(Cohort):
     """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
 
-    The number of places is fixed so high that a round needs more of them with probability below 1e-12.
+    The number of places is fixed so high that a round needs more of them with probability below 1e-20.
     """
 
     rate: float = eqx.field(static=True, converter=scalar)
@@ -167,7 +176,7 @@ class Poisson(Cohort):
         known("weighting", self.weighting, WEIGHTINGS)
 
     def slots(self, clients: int) -> int:
-        return max(1, min(clients, int(stats.binom.isf(OVERFLOW, clients, self.rate)) + 1))
+        return max(1, _enough(clients, self.rate))
 
     def usual(self, clients: int) -> int:
         return max(1, min(self.slots(clients), round(self.rate * clients)))
