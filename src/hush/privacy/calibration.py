@@ -5,6 +5,7 @@ noise, never privacy.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import sqrt
 
 import dp_accounting
@@ -28,7 +29,13 @@ def gaussian_noise(epsilon: float, delta: float) -> float:
 
 
 def noise_multiplier_for(
-    epsilon: float, delta: float, rounds: int, relation: str, sampling: Sampling, accountant: str = "least"
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    relation: str,
+    sampling: Sampling,
+    accountant: str = "least",
+    law: str = "gaussian",
 ) -> float:
     """The least noise over sensitivity whose ε after so many rounds is within the target, to a relative 1e-4.
 
@@ -43,12 +50,12 @@ def noise_multiplier_for(
     fraction("delta", delta)
     whole("rounds", rounds)
     known("accountant", accountant, ACCOUNTANTS)
-    Release(1.0, relation, sampling)  # refuses what has no proof, before any work
+    one = Release(1.0, relation, sampling, law)  # refuses what has no proof, before any work
 
     def within(noise: float) -> bool:
-        return epsilon_spent({Release(noise, relation, sampling): rounds}, delta, accountant) <= epsilon
+        return epsilon_spent({replace(one, noise_multiplier=noise): rounds}, delta, accountant) <= epsilon
 
-    if sampling.rate < 1 or accountant == "rdp":
+    if one.sampled or one.discrete or accountant == "rdp":
         return _least(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds")
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         noise = max(NO_NOISE, float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * sqrt(rounds))
