@@ -19,6 +19,7 @@ from hush.privacy import (
     noise_multiplier_for,
     rounds_within,
 )
+from hush.privacy.calibration import most_rounds
 
 RATE = Poisson(80 / 1920)
 WAYS = [("add-or-remove", RATE), ("replace", Subset(120, 600)), ("replace", Whole()), ("add-or-remove", Poisson(0.5))]
@@ -102,6 +103,20 @@ class TestRounds:
         found = rounds_within(release, epsilon, 1e-5, most=5000)
         assert found == 0 or epsilon_spent({release: found}, 1e-5) <= epsilon
         assert found == 5000 or epsilon_spent({release: found + 1}, 1e-5) > epsilon
+
+    def test_rounds_of_several_releases_and_an_end(self):
+        """One of each a round, and what has no proof after 40 rounds: counted one by one."""
+        first, second = Release(3.0, "replace", Subset(120, 600)), Release(9.0, "replace")
+
+        def over(rounds):
+            if rounds > 40:
+                raise NoGuarantee("the noise is correlated over 40 rounds")
+            return {first: rounds, second: -(-rounds // 5)}
+
+        for epsilon in (0.1, 1.0, 3.0, 50.0):
+            counted = sum(epsilon_spent(over(rounds), 1e-5) <= epsilon for rounds in range(1, 41))
+            assert most_rounds(over, epsilon, 1e-5) == counted
+        assert (counted, most_rounds(over, 1.0, 1e-5, most=3)) == (40, 3)
 
     def test_noise_for_rounds_and_back(self):
         noise = noise_multiplier_for(1.5, 1e-5, 300, "add-or-remove", RATE)
