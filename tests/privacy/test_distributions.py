@@ -1,7 +1,7 @@
 """Losses of a subset of fixed size: held to integrals, to fifty digits, to convolutions by hand and to a real pair."""
 
 from itertools import pairwise
-from math import exp, expm1, log, pi, sqrt
+from math import exp, expm1, inf, log, pi, sqrt
 
 import mpmath
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 from hush.privacy import Release, Subset, Whole, delta_at, epsilon_spent, spent
-from hush.privacy.distributions import Part, _interval, _one, composed, rounding, subset_profile
+from hush.privacy.distributions import Part, _interval, _one, composed, epsilon_at, rounding, subset_profile
 
 
 def subset(noise, size, of):
@@ -204,6 +204,18 @@ class TestComposed:
         for epsilon in (0.0, 0.5 * spread, spread, 4 * spread):
             weights = -np.expm1(np.minimum(0, epsilon - losses))
             assert abs(float(np.sum(weights * (many._probs - precise)))) < rounding(count)
+
+    @pytest.mark.parametrize(
+        ("part", "count"),
+        [(Part(4.3, 0.2, True), 10), (Part(0.3, 1e-3, True), 1000), (Part(20.0, 0.5, True), 500), (Part(1.5, 0.1), 30)],
+    )
+    def test_composed_and_read_as_the_library_does(self, part, count):
+        interval = _interval([(part, count)])
+        found, library = composed([(part, count)]), _one(part, interval).self_compose(count)
+        for delta in (0.5, 1e-2, 1e-5, 1e-8):
+            assert epsilon_at(library, delta) == pytest.approx(library.get_epsilon_for_delta(delta), rel=1e-12)
+            assert epsilon_at(found, delta) == pytest.approx(library.get_epsilon_for_delta(delta), rel=1e-4)
+        assert epsilon_at(found, 1e-16) == library.get_epsilon_for_delta(1e-16) == inf  # what is cut off is infinite
 
     def test_noise_so_small_that_renyi_bounds_say_nothing(self):
         found = spent({subset(0.2, 1, 1000): 1000}, 1e-5)

@@ -3,7 +3,7 @@
 Three bounds, each valid by itself at the same δ, so that the least of them is valid too:
 
 - Rényi divergences (`renyi`), which add up and are then turned into ε. They know every release there is here.
-- Privacy loss distributions (`distributions`), convolved by dp_accounting; nearly exact, rounded to the safe side.
+- Privacy loss distributions (`distributions`), which compose by convolution; nearly exact, rounded to the safe side.
 - The Gaussian in closed form. k releases of multipliers z_j without sampling are one of (Σ z_j^-2)^(-1/2), exactly; and
   sampling only ever helps, so the same number bounds sampled releases.
 
@@ -27,7 +27,7 @@ from scipy.special import log_ndtr
 
 from hush.core.check import at_least, known, whole
 from hush.privacy import renyi
-from hush.privacy.distributions import Part, composed, rounding
+from hush.privacy.distributions import Part, composed, epsilon_at, rounding
 from hush.privacy.releases import NoGuarantee, Poisson, Release, Subset, fraction
 
 Releases = Mapping[Release, int] | Iterable[tuple[Release, int]]
@@ -197,7 +197,7 @@ def _pld(given: Counts, delta: float) -> float | None:
         return None
     if _hopeless(given, delta):
         return inf
-    return float(_distribution(given).get_epsilon_for_delta(delta - _rounding(given)))
+    return epsilon_at(_distribution(given), delta - _rounding(given))
 
 
 def _hopeless(given: Counts, delta: float) -> bool:
