@@ -43,6 +43,31 @@ def _enough(clients: int, rate: float) -> int:
     return bisect_left(range(clients), True, key=lambda places: bool(stats.binom.sf(places, clients, rate) <= OVERFLOW))
 
 
+def _product_modulo(number: jax.Array, factor: int, modulus: int) -> jax.Array:
+    """number · factor mod modulus, the number below the modulus and all below 2^31; the product may need 62 bits.
+
+    Horner's rule over the bits of the factor: no step is larger than twice a number below 2^31, which 32 bits hold.
+    """
+    number, found = number.astype(jnp.uint32), jnp.uint32(0)
+    for bit in f"{factor:b}":
+        found = 2 * found % modulus
+        if bit == "1":
+            found = (found + number) % modulus
+    return found
+
+
+def _with_probability(key: Key, probability: float, count: int) -> jax.Array:
+    """Independent events of ⌊probability · 2^64⌋ / 2^64 each: never more than asked for, and everything at one.
+
+    A floating-point uniform has 2^23 values, so that comparing with it rounds a probability up to the next of them.
+    """
+    high, low = divmod(int(probability * 2.0**64), 2**32)  # exact: a power of two, then the floor
+    if high == 2**32:
+        return jnp.ones(count, bool)
+    words = random.bits(key, (2, count), jnp.uint32)
+    return (words[0] < jnp.uint32(high)) | ((words[0] == jnp.uint32(high)) & (words[1] < jnp.uint32(low)))
+
+
 class Everyone(Cohort):
     """All N clients in every round, weighted by p_i."""
 
@@ -106,7 +131,8 @@ class Cyclic(Cohort):
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = jnp.arange(self.size)
         # Block by block of a circle whose length the blocks divide; the clients left over join in later laps.
-        ids = (jnp.asarray(number) % population.clients * self.size + places) % population.clients
+        first = _product_modulo(jnp.asarray(number) % population.clients, self.size, population.clients)
+        ids = ((first + places.astype(jnp.uint32)) % population.clients).astype(jnp.int32)
         importance = _importance(self.weighting, population)[ids]
         share = jnp.sum(importance)
         return Draw(ids, importance / share, places >= 0, share)
@@ -183,7 +209,7 @@ class Poisson(Cohort):
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = self.slots(population.clients)
-        chosen = random.bernoulli(key, self.rate, (population.clients,))
+        chosen = _with_probability(key, self.rate, population.clients)
         ids = jnp.nonzero(chosen, size=places, fill_value=0)[0]
         active = jnp.arange(places) < jnp.sum(chosen)
         weights = jnp.where(active, _importance(self.weighting, population)[ids] / self.rate, 0)

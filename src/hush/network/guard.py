@@ -144,5 +144,3 @@ class Guard:
         if mechanism != self._mechanism() or len(taken) != len(self._taken) or len(last) != len(self._last):
             raise Refused(f"{path} is the ledger of another mechanism: {'; '.join(map(str, mechanism))}")
         self._taken, self._last = taken, last
-
-
