@@ -11,6 +11,7 @@ from math import exp, inf
 import numpy as np
 
 from hush.privacy.accounting import Spent, spent
+from hush.privacy.calibration import most_rounds
 from hush.privacy.releases import NoGuarantee, Release
 from hush.privacy.sharing import Sharing
 
@@ -138,6 +139,20 @@ class Description:
         # P(S) ≤ e^ε (P'(S) + τ) + δ + τ, where other draws than those accounted for have the probability τ.
         covered = failure == 0 or (1 + exp(min(found.epsilon, 700))) * failure <= ASIDE * delta
         return found if covered else Spent(inf, inf, inf)
+
+    def rounds_within(self, epsilon: float, size: int, delta: float) -> int:
+        """The most rounds, of every phase, whose ε is within the target; no more than were looked at."""
+
+        def over(rounds: int) -> list[tuple[Release, int]]:
+            return [release for phase in self.phases for release in phase.over(size, rounds)]
+
+        aside = any(phase.failure for phase in self.phases)
+        most = self.rounds * self.holders
+        found = most_rounds(over, epsilon, (1 - ASIDE) * delta if aside else delta, most)
+        # Where what was set aside of δ does not cover a failure, ε is infinite.
+        while found and self.spent((found,) * len(self.phases), size, delta).epsilon > epsilon:
+            found //= 2
+        return found
 
     def epsilons(self, rounds: int, taken: Counts, delta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all where that is not seen."""

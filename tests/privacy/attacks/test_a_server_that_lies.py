@@ -11,11 +11,11 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hush.core.grid import Grid
 
 import hush
 from hush.cohort import Uniform
 from hush.core.contract import Population
-from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.local import ClippedPerExample, ClippedToBroadcast, Full, LocalSGD, Perturbed
 from hush.network import Guard, Refused, device_step
@@ -59,7 +59,7 @@ def test_rounds_go_forward_and_no_further_than_was_agreed():
     watchful = guard()
     step(watchful, told(3))
     for number in (3, 2, 0, ROUNDS, -1):
-        with pytest.raises(Refused, match="rounds go forward|rounds were agreed to"):
+        with pytest.raises(Refused, match=r"rounds go forward|rounds were agreed to"):
             step(watchful, told(number))
     step(watchful, told(4))
     assert watchful.participations == (2,)
@@ -89,7 +89,7 @@ def test_what_cannot_be_right_is_refused_and_costs_nothing(message, reason):
 @pytest.mark.parametrize("clip", [1e-37, 0.0, -1.0, 1e9, np.nan])
 def test_a_bound_outside_the_announced_range_is_refused(clip):
     watchful = guard(ADAPTIVE)
-    with pytest.raises(Refused, match="clip must be numbers from 0.001 to 1000"):
+    with pytest.raises(Refused, match=r"clip must be numbers from 0\.001 to 1000"):
         watchful.admit(told(0, clip=jnp.full(1, clip, jnp.float32)))
     watchful.admit(told(0, clip=jnp.full(1, 0.5, jnp.float32)))
 
