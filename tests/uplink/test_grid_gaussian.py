@@ -62,30 +62,39 @@ def test_what_is_not_finite_counts_as_zero(bad):
     assert bool(info["clipped"])
 
 
-@given(bound=st.floats(1e-6, 1e6), ratio=st.floats(0.01, 1e4), bits=st.integers(5, 22), size=st.integers(1, 5))
-def test_the_multiplier_holds_for_the_numbers_that_were_asked_for(bound, ratio, bits, size):
-    """c and std as doubles; the program knows them as float32. With silent noise in its place, r and s can be read."""
-    std = bound * ratio
-    if std < bound * 2.0 ** (bits - 30):
-        return
-    exponent = int(Grid(bits).exponent(std))
-    asked = {}
+def silent(bound, std, bits, size=1):
+    """What is sent of a long vector, and s, when the noise is left out; settings reach the host as float32."""
+    asked = []
 
-    def silent(scale, count, source):
-        asked["scale"] = scale
+    def nothing(scale, count, source):
+        asked.append(scale)
         return np.zeros(count, np.int64)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hush.uplink.grid.discrete_gaussian", silent)
-        given_as = float(np.float32(bound)), float(np.float32(std))
-        sent, clipped = on_grid(np.full(size, 1e30, np.float32), *given_as, exponent)
-    spacing = Fraction(2) ** exponent
+        patch.setattr("hush.uplink.grid.discrete_gaussian", nothing)
+        told = float(np.float32(bound)), float(np.float32(std)), int(Grid(bits).exponent(std))
+        sent, clipped = on_grid(np.full(size, 1e30, np.float32), *told)
     assert clipped
-    assert asked["scale"] * spacing >= Fraction(std)
-    assert asked["scale"] <= 2**bits + 1
-    steps = [Fraction(float(value)) / spacing for value in sent]
-    if max(map(abs, steps)) < 2**24:  # else float32 has rounded what is sent, after the noise
-        assert sum(step**2 for step in steps) * spacing**2 <= Fraction(bound) ** 2
+    return [Fraction(float(value)) for value in sent], asked[0], Fraction(2) ** told[2]
+
+
+@given(bound=st.floats(1e-6, 1e6), ratio=st.floats(0.01, 1e4), bits=st.integers(5, 22), size=st.integers(1, 5))
+def test_the_multiplier_holds_for_the_numbers_that_were_asked_for(bound, ratio, bits, size):
+    sent, scale, spacing = silent(bound, bound * ratio, bits, size)
+    assert scale * spacing >= Fraction(bound * ratio)
+    assert scale <= 2**bits + 1
+    if max(map(abs, sent)) < 2**24 * spacing:  # else float32 has rounded what is sent, after the noise
+        assert sum(value**2 for value in sent) <= Fraction(bound) ** 2
+
+
+def test_float32_neither_stretches_the_bound_nor_takes_noise_away():
+    """Of these numbers it makes a larger bound and a smaller deviation, both whole numbers of steps."""
+    bound, std = 1 + 2.0**-23 - 2.0**-26, 1 + 2.0**-25
+    assert float(np.float32(bound)) > bound
+    assert float(np.float32(std)) < std
+    assert abs(silent(bound, 2.0**-7, 22)[0][0]) <= Fraction(bound)
+    _, scale, spacing = silent(1.0, std, 22)
+    assert scale * spacing >= Fraction(std)
 
 
 @pytest.mark.parametrize("source", ["address", "system"])
