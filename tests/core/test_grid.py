@@ -142,6 +142,19 @@ def test_renyi_divergence_is_no_more_than_a_normals(scale, steps, order):
     assert divergence <= order * steps**2 / (2 * scale**2) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("scale", [17, 64, 1000])
+@pytest.mark.parametrize("distance", [0.2, 1.0, 2.0])
+def test_delta_passes_a_normals_by_little(scale, distance):
+    """Σ_y max(0, P₀(y) − e^ε P₁(y)) beside Φ(µ/2 − ε/µ) − e^ε Φ(−µ/2 − ε/µ), µ the distance in scales."""
+    steps = round(distance * scale)
+    y, mu = np.arange(-9 * scale, 12 * scale, dtype=float), steps / scale
+    there, here = (np.exp(-((y - centre) ** 2) / (2 * scale**2)) for centre in (steps, 0))
+    for epsilon in np.linspace(0.05, 4 * mu, 40):
+        delta = np.maximum(0, there / there.sum() - np.exp(epsilon) * here / here.sum()).sum()
+        normal = stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+        assert delta <= normal * (1 + 1.5 / scale**2) + 1e-12
+
+
 @given(
     bits=BITS,
     z=st.floats(0.01, 100),

@@ -35,7 +35,8 @@ class Grid(eqx.Module):
     Its Rényi divergences between two points of the grid are at most those of a normal of standard deviation g·s at the
     same distance, in any number of dimensions. For in one, m steps apart and with θ(a) = Σ_x exp(−(x − a)²/(2s²)),
     D_α = αm²/(2s²) + ln(θ(αm)/θ(0))/(α − 1), and θ is nowhere larger than at zero (its Fourier series has positive
-    terms only); and over independent coordinates divergences add up, as squares of distances do.
+    terms only); and over independent coordinates divergences add up, as squares of distances do. A normal's δ(ε) itself
+    is passed, in one dimension and by computation, by some 1/s² of δ: by 10^-12 of it with 20 bits.
 
     `source` says where it comes from. "address": from the key, for simulations: the same law, at the speed of floats,
     and for everyone who knows the key no secret at all. "system": exactly, from the operating system's randomness, one
