@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         init_server,
         server_step,
     )
+    from hush.core.device import on_device
+    from hush.core.grid import Grid
     from hush.report.endings import Diverged, Interrupted, WriteFailed
     from hush.report.result import Result
     from hush.report.run import run
@@ -72,6 +74,8 @@ _HOMES = {
         "init_server",
         "server_step",
     ),
+    "hush.core.device": ("on_device",),
+    "hush.core.grid": ("Grid",),
     "hush.report.result": ("Result",),
     "hush.report.endings": ("Diverged", "Interrupted", "WriteFailed"),
     "hush.report.run": ("run",),
@@ -84,6 +88,7 @@ _MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 __all__ = [
     "Algorithm",
     "Diverged",
+    "Grid",
     "InTurn",
     "Interrupted",
     "Result",
@@ -107,6 +112,7 @@ __all__ = [
     "init_server",
     "keys",
     "local",
+    "on_device",
     "over_the_air",
     "posterior",
     "privacy",

@@ -9,6 +9,7 @@ from jax import random
 
 from hush.core.check import positive
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
 from hush.local.clipped import ClippedPerExample
 from hush.local.sgd import LocalSGD, one_rate_a_round
@@ -27,10 +28,15 @@ def output_sensitivity(
 
 
 class Perturbed(LocalRule):
-    """x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size."""
+    """x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size.
+
+    With a `grid` the update is rounded to the nearest of its points and the noise is discrete Gaussian: what a device
+    needs. Rounding costs a little of z, see `grid_multiplier`.
+    """
 
     inner: LocalSGD
     noise_multiplier: float  # z
+    grid: Grid | None = None
     sends = ("update",)
 
     def __check_init__(self) -> None:
@@ -41,6 +47,16 @@ class Perturbed(LocalRule):
             )
         one_rate_a_round("Perturbed", self.inner)
         positive("noise_multiplier", self.noise_multiplier)
+        check_grid(self.grid, self.noise_multiplier)
+
+    @property
+    def float_noise(self) -> bool:
+        return self.grid is None
+
+    def grid_multiplier(self, dimension: int) -> float:
+        """The noise multiplier to account with, of an update of d numbers, as `ClippedPerExample` has it for a step."""
+        z = float(self.noise_multiplier)
+        return z if self.grid is None else self.grid.multiplier(z, dimension)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -59,5 +75,9 @@ class Perturbed(LocalRule):
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
         message, info = self.inner(key, broadcast, state, data)
         std = self.noise_multiplier * self.sensitivity(broadcast, data.size)
-        noisy: Vector = message["update"] + std * random.normal(at(key, "noise"), message["update"].shape)
+        update = message["update"]
+        if self.grid is None:
+            noisy: Vector = update + std * random.normal(at(key, "noise"), update.shape)
+        else:
+            noisy = self.grid.noisy(key, update, std)
         return {"update": noisy}, info | {"noise_std": jnp.asarray(std)}
