@@ -16,7 +16,7 @@ from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
-    from hush import algorithms, channel, cohort, local, posterior, privacy, server, tasks, uplink
+    from hush import algorithms, channel, cohort, local, network, posterior, privacy, server, tasks, uplink
     from hush.algorithms import (
         ce_fedavg,
         distributed_sgd,
@@ -81,7 +81,7 @@ _HOMES = {
     "hush.report.run": ("run",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PACKAGES = ("algorithms", "channel", "cohort", "local", "posterior", "privacy", "server", "tasks", "uplink")
+_PACKAGES = ("algorithms", "channel", "cohort", "local", "network", "posterior", "privacy", "server", "tasks", "uplink")
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
 _MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 
@@ -112,6 +112,7 @@ __all__ = [
     "init_server",
     "keys",
     "local",
+    "network",
     "on_device",
     "over_the_air",
     "posterior",

@@ -9,7 +9,17 @@ import pytest
 from dp_accounting import rdp
 from scipy.special import logsumexp
 
-from hush.privacy import NoGuarantee, Poisson, Release, Subset, delta_at, epsilon_spent, noise_multiplier_for, spent
+from hush.privacy import (
+    NoGuarantee,
+    Poisson,
+    Release,
+    Subset,
+    delta_at,
+    epsilon_spent,
+    noise_multiplier_for,
+    renyi,
+    spent,
+)
 from hush.privacy.releases import LAWS
 
 ON_INTEGERS = "discrete gaussian"
@@ -112,10 +122,26 @@ def test_what_is_refused():
     assert LAWS == ("gaussian", ON_INTEGERS)
     with pytest.raises(ValueError, match="unknown law 'discrete'"):
         Release(1.0, "replace", law="discrete")
-    for relation, sampling in (("replace", Subset(1, 10)), ("add-or-remove", Poisson(0.1))):
-        with pytest.raises(NoGuarantee, match="sampling is accounted for with Gaussian noise, found discrete gaussian"):
-            Release(1.0, relation, sampling, ON_INTEGERS)
+    with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for with Gaussian noise, found discrete"):
+        Release(1.0, "add-or-remove", Poisson(0.1), ON_INTEGERS)
     assert not Release(1.0, "replace", Subset(10, 10), ON_INTEGERS).sampled
+
+
+@pytest.mark.parametrize(("deviation", "rate"), [(0.6, 0.3), (1.0, 0.1), (3.0, 0.02), (8.0, 0.1)])
+def test_a_subset_on_the_integers_is_never_below_the_exact_divergence(deviation, rate):
+    """D_α of (1 − γ)Q + γP from Q and back, every point of the line summed up; and better than without sampling."""
+    away, at_home = on_a_line(deviation, 1), on_a_line(deviation)
+    mixed = np.logaddexp(np.log1p(-rate) + at_home, np.log(rate) + away)
+    orders = np.arange(2, 33)
+    exact = [
+        max(logsumexp(a * first + (1 - a) * second) / (a - 1) for first, second in ((mixed, at_home), (at_home, mixed)))
+        for a in orders
+    ]
+    accounted = renyi.subset_of_any(deviation, rate)[np.searchsorted(renyi.ORDERS, orders)]
+    assert (accounted >= np.array(exact) * (1 - 1e-9)).all()
+    assert accounted[0] < orders[0] / (2 * deviation**2)
+    sampled = Release(deviation, "replace", Subset(round(1000 * rate), 1000), ON_INTEGERS)
+    assert spent({sampled: 3}, 1e-5).epsilon <= spent({release(deviation): 3}, 1e-5).epsilon
 
 
 def test_the_event_is_a_concentrated_one():

@@ -9,7 +9,7 @@ from hush.core.contract import ClientPiece
 from hush.core.grid import Grid
 from hush.core.lanes import dotted
 
-Either = TypeVar("Either", Algorithm, InTurn)
+Either = TypeVar("Either", bound=Algorithm | InTurn)
 
 
 def on_device(algorithm: Either) -> Either:

@@ -173,7 +173,9 @@ def _curve(release: Release) -> renyi.Vector:
         return np.full(len(renyi.ORDERS), inf)
     if not release.sampled:
         return renyi.unsampled(noise)
-    return renyi.poisson(noise, rate) if isinstance(release.sampling, Poisson) else renyi.subset(noise, rate)
+    if isinstance(release.sampling, Poisson):
+        return renyi.poisson(noise, rate)
+    return renyi.subset_of_any(noise, rate) if release.discrete else renyi.subset(noise, rate)
 
 
 def _divergences(given: Counts) -> renyi.Vector:

@@ -31,6 +31,8 @@ FLOATS = (
     "this is the ε of ideal noise: a simulation draws it in floating point, where the numbers that cannot come out "
     "give it away; a device takes noise on a grid"
 )
+ON_A_GRID = "noise is discrete and on a grid; a simulation draws it from its seed, a device exactly (hush.on_device)"
+NOISE_OF = {"gaussian": FLOATS, "discrete gaussian": ON_A_GRID}
 NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, is not shown to the adversary"
 
 # Of δ, what is set aside for the rounds that were not drawn as the accountant thinks.
@@ -199,6 +201,11 @@ def delta_too_large(unit: str, units: int, delta: float) -> str:
     if delta * units < 1:
         return ""
     return f"warning: δ = {delta:g} is not below 1/{units}: giving away one {unit} whole would be allowed"
+
+
+def in_words(law: str) -> str:
+    """The name of a law of noise with its mathematician's capital."""
+    return law.replace("gaussian", "Gaussian")
 
 
 def _unique(phases: tuple[Guarantee, ...]) -> list[str]:

@@ -108,10 +108,10 @@ class Release:
         known("law", self.law, LAWS)
         if not self.sampled:
             return
-        if self.discrete:
+        if self.discrete and isinstance(self.sampling, Poisson):
             raise NoGuarantee(
-                f"sampling is accounted for with Gaussian noise, found {self.law} noise and {self.sampling}: what "
-                "sampling is worth with it is not proved here; release the whole, or use the law 'gaussian'"
+                f"Poisson sampling is accounted for with Gaussian noise, found {self.law} noise, with which it is not "
+                "proved here what it is worth; release the whole, or use the law 'gaussian'"
             )
         if isinstance(self.sampling, Poisson) and self.relation != "add-or-remove":
             raise NoGuarantee(
@@ -141,9 +141,11 @@ class Release:
             return dp_accounting.NoOpDpEvent()
         if self.noise_multiplier == 0:
             return dp_accounting.NonPrivateDpEvent()
-        if self.discrete:
-            return dp_accounting.ZCDpEvent(rho=count / (2 * self.noise_multiplier**2))
-        one: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        one: dp_accounting.DpEvent = (
+            dp_accounting.ZCDpEvent(rho=1 / (2 * self.noise_multiplier**2))
+            if self.discrete
+            else dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        )
         if self.sampled and isinstance(self.sampling, Poisson):
             one = dp_accounting.PoissonSampledDpEvent(self.sampling.rate, one)
         elif self.sampled and isinstance(self.sampling, Subset):
