@@ -132,7 +132,7 @@ def test_what_is_refused(make, message):
 
 @pytest.mark.parametrize("perturbation", ["step", "output"])
 def test_private_fedpaq_on_a_grid_keeps_its_promise(perturbation):
-    """The noise found for an ε, less what rounding to the grid takes, is accounted for and within it; and it can run."""
+    """The noise for an ε, less what rounding to the grid takes, is accounted for and within it; and it can run."""
     problem, size = hush.tasks.digits(clients=5), 280
     asked = {"epsilon": 3.0, "delta": 1e-5, "participations": 6, "examples": size, "perturbation": perturbation}
     made = hush.private_fedpaq(5, steps=1, batch=40, grid_bits=20, dimension=650, **asked)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from hush.privacy import NoGuarantee, Release, Subset, delta_at, spent
 from hush.theory.langevin_privacy import (
     Setting,
-    by_renyi,
+    by_accountant,
     composed,
     largest_lr,
     noise_multiplier,
@@ -93,7 +93,7 @@ def test_small_batches_buy_nothing():
     assert printed == pytest.approx([printed[0]] * 4)
     corrected = [theorem_6_1(setting, 1e-10, 1e-10, 1e-6).epsilon for setting in batches]
     assert corrected == sorted(corrected)
-    renyi = [by_renyi(setting, 1e-5, examples=1000).rdp for setting in batches]
+    renyi = [by_accountant(setting, 1e-5, examples=1000).rdp for setting in batches]
     assert renyi[0] < 0.6 * min(renyi[1:])
     assert renyi[1:] == sorted(renyi[1:])
 
@@ -124,7 +124,7 @@ def test_the_corrected_theorem_is_above_the_exact_gaussians_of_a_client_heard_in
     setting = Setting(shares, rounds, steps, 10.0**lr, 1.0, scheme, per_round)
     found = theorem_6_1(setting, 1e-12, 1e-9, 1e-6)
     whole = theorem_6_1(replace(setting, scheme="all", per_round=None), 1e-12, 1e-9, 1e-6)
-    assert whole.epsilon >= by_renyi(setting, min(0.5, whole.delta)).unsampled * (1 - 1e-9)
+    assert whole.epsilon >= by_accountant(setting, min(0.5, whole.delta)).unsampled * (1 - 1e-9)
     assert found.epsilon == pytest.approx(whole.epsilon, rel=1e-12)
     assert found.delta <= whole.delta
     fewer = theorem_6_1(replace(setting, data_fraction=data_fraction), 1e-12, 1e-9, 1e-6)
@@ -182,22 +182,22 @@ def test_amplification_is_a_choice():
 
 def test_renyi_accounting_of_every_step():
     z = EQUAL.multiplier(0)
-    assert by_renyi(EQUAL, 1e-5) == spent({Release(z, "replace"): 10_000}, 1e-5)
+    assert by_accountant(EQUAL, 1e-5) == spent({Release(z, "replace"): 10_000}, 1e-5)
     batches = replace(EQUAL, data_fraction=0.1)
     expected = spent({Release(z / 10, "replace", Subset(100, 1000)): 3_000}, 1e-5)
-    assert by_renyi(batches, 1e-5, examples=1000, rounds=30) == expected
-    assert by_renyi(EQUAL, 1e-5).epsilon < theorem_6_1(EQUAL, 1e-10, 1e-10, 1e-6).epsilon / 50
+    assert by_accountant(batches, 1e-5, examples=1000, rounds=30) == expected
+    assert by_accountant(EQUAL, 1e-5).epsilon < theorem_6_1(EQUAL, 1e-10, 1e-10, 1e-6).epsilon / 50
     uneven = replace(EQUAL, shares=(0.7, 0.1, 0.2), per_round=1)
-    assert by_renyi(uneven, 1e-5) == spent({Release(uneven.multiplier(1), "replace"): 10_000}, 1e-5)
+    assert by_accountant(uneven, 1e-5) == spent({Release(uneven.multiplier(1), "replace"): 10_000}, 1e-5)
     with pytest.raises(ValueError, match="rounds must be a whole number from 0 to 100"):
-        by_renyi(EQUAL, 1e-5, rounds=101)
+        by_accountant(EQUAL, 1e-5, rounds=101)
 
 
 def test_with_shared_noise_alone_nothing_is_private():
     shared = replace(EQUAL, correlation=1.0)
     assert theorem_6_1(shared, 1e-6, 1e-6, 1e-6).epsilon == inf
     assert theorem_6_1(shared, 1e-6, 1e-6, 1e-6, amplified=True).epsilon == inf
-    assert by_renyi(shared, 1e-6).epsilon == inf
+    assert by_accountant(shared, 1e-6).epsilon == inf
     with pytest.raises(ValueError, match="as printed needs a step size of at most 0"):
         theorem_6_1(shared, 1e-6, 1e-6, 1e-6, as_printed=True)
 

@@ -48,7 +48,7 @@ def figures(found: dict[str, Any]) -> list[tuple[str, str]]:
         said += [(f"ε of all {lanes} lanes together", f"{rounded_up(found['together'])}: {found['composed']}")]
     said += [("ε, median client", rounded_up(found["median"]))]
     said += [("ε by Rényi divergences", rounded_up(found["rdp"]))]
-    none = "not known for this kind of sampling"
+    none = "not known for this kind of noise, or at so small a δ"
     said += [("ε by privacy loss distributions", none if found["pld"] is None else rounded_up(found["pld"]))]
     if "printed per round" in found:
         printed = rounded_up(found["printed per round"])

@@ -1,4 +1,4 @@
-"""How private federated averaging Langevin dynamics is: paper 004, Theorems 6.1 and G.3, and Rényi accounting beside.
+"""How private federated averaging Langevin dynamics is: paper 004, Theorems 6.1 and G.3, and what accountants say beside.
 
 The unit is one example, replaced. A step of client c moves by at most ηΔ_l/(γp_c) with it (eq 53: the batch is a
 fraction γ of the client's examples, and its gradient is divided by γp_c), and the noise that only the client knows has
@@ -162,7 +162,7 @@ def theorem_6_1(
 ) -> Guarantee:
     """Theorem G.3 (6.1 is its scheme II), δ_0 for each step, δ_1 for a round's composition and δ_2 for that of rounds.
 
-    The header says what is corrected, and what `amplified` asks for. `by_renyi` is the figure to rely on: two rounds of
+    The header says what is corrected, and what `amplified` asks for. `by_accountant` is the figure to rely on: two rounds of
     composition cost a lot, and it needs none.
     """
     _fraction("delta_0", delta_0)
@@ -216,14 +216,14 @@ def _printed_delta(s: int, epsilon: float, K: int, gamma: float, delta_0: float,
     return ratio * (1.25 * K * gamma * (delta_0 / 1.25) ** (1 / s**2) + delta_1)
 
 
-def by_renyi(setting: Setting, delta: float, examples: int | None = None, rounds: int | None = None) -> Spent:
-    """ε at δ of every step of the smallest client by Rényi divergences, for one who sees all steps of all rounds.
+def by_accountant(setting: Setting, delta: float, examples: int | None = None, rounds: int | None = None) -> Spent:
+    """ε at δ of every step of the smallest client by the least accountant, for one who sees all steps of all rounds.
 
     `examples` are that client's n_c, of which batches are a fraction γ; without them no batch is accounted for, which
     is an upper bound. `rounds` are those in which it was heard, where that is known; all of them otherwise.
 
     >>> setting = Setting((0.1,) * 10, rounds=10, local_steps=10, lr=1e-4, sensitivity=2.0)
-    >>> round(by_renyi(setting, 1e-5).epsilon, 2)
+    >>> round(by_accountant(setting, 1e-5).epsilon, 2)
     1.76
     """
     natural("rounds", setting.rounds if rounds is None else rounds, 0, setting.rounds)
