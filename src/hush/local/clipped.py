@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hush.core.check import at_least, positive, scalar, whole
+from hush.core.check import at_least, clipping_bound, scalar, whole
 from hush.core.contract import ClientData, Params
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
@@ -29,7 +29,7 @@ class ClippedPerExample(Oracle):
     microbatch: int | None = eqx.field(default=None, static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        positive("bound", self.bound)
+        clipping_bound("bound", self.bound)
         at_least("noise_multiplier", self.noise_multiplier, 0)
         if self.microbatch is not None:
             whole("microbatch", self.microbatch)
