@@ -26,7 +26,7 @@ from hush.core.contract import (
 )
 from hush.core.counts import count
 from hush.core.keys import Key, at
-from hush.core.norms import norm, power_of_two
+from hush.core.norms import norm, power_of_two, reciprocal
 from hush.core.plain import Add, Digital
 
 BITS_PER_NUMBER = 32
@@ -168,10 +168,11 @@ def client_step(
 def _watched(update: Vector, towards: Vector) -> Info:
     """Paper 002, section 2.2: the magnitude of a client's update and its angle to the last global one."""
     length, other = norm(update), norm(towards)
-    unit, other_unit = power_of_two(length), power_of_two(other)  # in which no product leaves the range of floats
-    product = jnp.dot(update / unit, towards / other_unit, precision="highest")
-    least = jnp.finfo(jnp.float32).tiny  # where one is zero
-    return {"local_norm": length, "cosine": product / jnp.maximum((length / unit) * (other / other_unit), least)}
+    # Both at a length of about one, where no product leaves the range of floats.
+    scale, other_scale = (reciprocal(power_of_two(each)) for each in (length, other))
+    product = jnp.dot(scale * update, other_scale * towards, precision="highest")
+    lengths = jnp.maximum((scale * length) * (other_scale * other), jnp.finfo(jnp.float32).tiny)
+    return {"local_norm": length, "cosine": product / lengths}
 
 
 def server_step(phase: Algorithm, key: Key, state: State, received: Message, share: jax.Array) -> State:

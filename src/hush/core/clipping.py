@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hush.core.norms import power_of_two, rowwise
+from hush.core.norms import power_of_two, reciprocal, rowwise
 
 
 class Factors(NamedTuple):
@@ -28,9 +28,10 @@ def clipping(norms: jax.Array, weights: jax.Array, bound: float | jax.Array) -> 
     >>> (scale * weight).tolist()
     [0.5, 0.25, 0.0, 0.0]
     """
-    units = jnp.where(jnp.isfinite(norms) & (norms > bound), power_of_two(norms), 1)
-    shortened = jnp.where(norms > bound, bound / (norms / units), 1)
-    return Factors(1 / units, jnp.where((weights > 0) & jnp.isfinite(norms), weights * shortened, 0))
+    long = jnp.isfinite(norms) & (norms > bound)
+    scale = jnp.where(long, reciprocal(power_of_two(norms)), 1)
+    shortened = jnp.where(long, bound / (norms * scale), 1)
+    return Factors(scale, jnp.where((weights > 0) & jnp.isfinite(norms), weights * shortened, 0))
 
 
 def scaled(factors: Factors, stacked: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from jax import lax
 LEAST_SQUARE, LARGEST_SQUARE = 2.0**-64, 2.0**120
 # What brings vectors outside to where their squares are safe: numbers up to 2**128, and down to the last one, 2**-149.
 UP, DOWN = 2.0**90, 2.0**-96
-_EXPONENT = 0x7F800000  # of a 32-bit floating-point number, among its bits
+_EXPONENT, _ONE = 0xFF << 23, 127 << 23  # where the bits of a float have its exponent, and the bits of 1.0
 _REACH = 2.0**126  # the largest power of two whose reciprocal is a full number, which no processor takes for zero
 
 
@@ -29,7 +29,7 @@ def norms(stacked: Any) -> jax.Array:
     plain = _squares(stacked)
     # Written so that NaN is outside.
     scale = jnp.where(plain < LEAST_SQUARE, UP, jnp.where(plain <= LARGEST_SQUARE, 1.0, DOWN))
-    again = lambda: jnp.sqrt(_squares(stacked, scale)) / scale  # noqa: E731
+    again = lambda: jnp.sqrt(_squares(stacked, scale)) * reciprocal(scale)  # noqa: E731
     return lax.cond(jnp.all(scale == 1), lambda: jnp.sqrt(plain), again)
 
 
@@ -62,10 +62,22 @@ def rowwise(numbers: jax.Array, stacked: jax.Array) -> jax.Array:
 def power_of_two(lengths: jax.Array) -> jax.Array:
     """The largest power of two that is not above a length, from 2**-126 to 2**126: a unit to measure others in.
 
-    A length divided by it is from 1 to 4, unless it is zero or not finite.
+    A length in this unit is from 1 to 4, unless it is zero or not finite.
 
     >>> power_of_two(jnp.array([0.7, 1.0, 100.0])).tolist()
     [0.5, 1.0, 64.0]
     """
     bits = lax.bitcast_convert_type(lengths.astype(jnp.float32), jnp.int32) & _EXPONENT
     return jnp.clip(lax.bitcast_convert_type(bits, jnp.float32), 1 / _REACH, _REACH)
+
+
+def reciprocal(unit: jax.Array) -> jax.Array:
+    """1/unit of powers of two from 2**-126 to 2**126, without a division.
+
+    A compiler makes (a · u)/b of a/(b/u), and a/(b · u) of (a/b)/u: with a unit in it either may leave the range of
+    floats that the unit was to keep to. Multiply by this instead.
+
+    >>> reciprocal(jnp.array([0.5, 1.0, 64.0])).tolist()
+    [2.0, 1.0, 0.015625]
+    """
+    return lax.bitcast_convert_type(2 * _ONE - lax.bitcast_convert_type(unit, jnp.int32), jnp.float32)

@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND, positive
+from hush.core.clipping import clip
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
 from hush.core.keys import Key
 from hush.core.norms import norm
@@ -47,11 +48,10 @@ class ClippedToBroadcast(LocalRule):
         message, info = self.inner(key, broadcast, state, data)
         length, told = norm(message["update"]), broadcast["clip"][0]
         # A server may say anything: the message keeps its length all the same. NaN counts as the least.
-        clip = jnp.where(told >= LEAST_BOUND, jnp.minimum(told, LARGEST_BOUND), LEAST_BOUND)
-        kept = length <= clip
+        bound = jnp.where(told >= LEAST_BOUND, jnp.minimum(told, LARGEST_BOUND), LEAST_BOUND)
+        kept = length <= bound
         sent = {
-            # As the stage Clip has it, a vector whose norm is not finite counts as zero.
-            "update": jnp.where(jnp.isfinite(length), message["update"] / jnp.maximum(length, clip), 0),
+            "update": clip(message["update"], length, bound) / bound,
             "below": self.weight * (kept[None].astype(jnp.float32) - 0.5),
         }
-        return sent, info | {"clipped": ~kept, "clip": clip}
+        return sent, info | {"clipped": ~kept, "clip": bound}

@@ -12,7 +12,7 @@ from hush.core.check import known, scalar, whole
 from hush.core.contract import Vector
 from hush.core.counts import Count
 from hush.core.keys import Key
-from hush.core.norms import norm, norms, power_of_two
+from hush.core.norms import norm, norms, power_of_two, reciprocal
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import blocks_of, float_bytes, scales_of
 from hush.wire import (
@@ -54,9 +54,9 @@ class Levels(Compressor):
         """Scales [B] and s|v_i| / scale [B, n]; a block of zeros stays one."""
         blocks = blocks_of(vector, self.block)
         scales = self.scales(blocks)
-        units = power_of_two(scales)  # in which no product leaves the range of floats
-        sizes = self.levels * jnp.abs(blocks / units[:, None])
-        return scales, sizes / jnp.where(scales > 0, scales / units, 1)[:, None]
+        shrunk = reciprocal(power_of_two(scales))  # so that no product leaves the range of floats
+        sizes = self.levels * jnp.abs(blocks * shrunk[:, None])
+        return scales, sizes / jnp.where(scales > 0, scales * shrunk, 1)[:, None]
 
     def quantise(self, key: Key, vector: Vector) -> Code:
         scales, ratios = self._ratios(vector)
@@ -68,7 +68,7 @@ class Levels(Compressor):
     def dequantise(self, code: Code, dimension: int) -> Vector:
         blocks = blocks_of(code["levels"].astype(jnp.float32), self.block)
         units = power_of_two(code["scales"])  # a step between levels may be too small for a float where they are not
-        steps = code["scales"] / units / self.levels
+        steps = code["scales"] * reciprocal(units) / self.levels
         return (blocks * steps[:, None] * units[:, None]).reshape(-1)[:dimension]
 
     def error(self, key: Key, vector: Vector) -> jax.Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from hush.core.contract import Vector
 from hush.core.keys import Key
-from hush.core.norms import norm, power_of_two
+from hush.core.norms import norm, power_of_two, reciprocal
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import float_bytes, scales_of
 from hush.wire import WireError, fixed_bits, pack_fixed, unpack_fixed
@@ -15,7 +15,7 @@ from hush.wire import WireError, fixed_bits, pack_fixed, unpack_fixed
 def _mean(values: jax.Array) -> jax.Array:
     """The mean of numbers whose sum may be more than floats hold."""
     unit = power_of_two(jnp.max(values))
-    return jnp.mean(values / unit) * unit
+    return jnp.mean(values * reciprocal(unit)) * unit
 
 
 class Sign(Compressor):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from hush.core.clipping import Factors, clipping, scaled, weighted_sum
-from hush.core.norms import norms, power_of_two
+from hush.core.norms import norms, power_of_two, reciprocal
 from hush.tasks.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential
 
 LAYERS = (Linear, Convolution, DepthwiseConvolution, GroupNorm)
@@ -118,12 +118,12 @@ def _outer(layer: Linear, a: Array, delta: Array) -> tuple[Array, Sum]:
 
     def total(factors: Factors) -> Any:
         weights = jnp.where(factors.weight > 0, factors.weight * (factors.scale * (unit * wide)), 0)
-        left = weights[:, None] * scaled(factors._replace(scale=1 / unit), delta)
-        right = scaled(factors._replace(scale=1 / wide), a)
+        left = weights[:, None] * scaled(factors._replace(scale=reciprocal(unit)), delta)
+        right = scaled(factors._replace(scale=reciprocal(wide)), a)
         # Rounded before they are multiplied, the factors would make a share longer than its norm said.
         weight = jnp.tensordot(left, right, (0, 0), precision="highest")
         return eqx.tree_at(
-            lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.sum(left / wide[:, None], axis=0))
+            lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.sum(reciprocal(wide)[:, None] * left, axis=0))
         )
 
     return lengths * breadths, total
