@@ -99,7 +99,7 @@ class ClientData(eqx.Module):
     def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
         """Σ_r weights_r · g_r · min(1, bound/‖g_r‖), g_r = ∇ℓ(params; example rows_r); not a number counts as zero."""
         gradients = self.example_gradients(params, rows)
-        return weighted_sum(clipping(norms(gradients), weights, bound), gradients)
+        return weighted_sum(clipping(norms(gradients, skip=True), weights, bound), gradients)
 
 
 class Problem(eqx.Module):

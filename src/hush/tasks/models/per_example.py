@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from hush.core.clipping import Factors, clipping, scaled, weighted_sum
-from hush.core.norms import norms, power_of_two, reciprocal
+from hush.core.norms import full, norms, power_of_two, reciprocal
 from hush.tasks.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential
 
 LAYERS = (Linear, Convolution, DepthwiseConvolution, GroupNorm)
@@ -112,7 +112,8 @@ def _share(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
 
 def _outer(layer: Linear, a: Array, delta: Array) -> tuple[Array, Sum]:
     """∂ℓ/∂W = δ aᵀ and ∂ℓ/∂b = δ for an input that is one vector: ‖·‖ = ‖δ‖ · ‖(a, 1)‖."""
-    lengths, breadths = norms(delta), norms((a, jnp.ones(len(a))))
+    delta = full(delta)
+    lengths, breadths = norms(delta), norms((a, jnp.ones(len(a))), skip=True)
     # A tiny δ and a huge a may make a share of any length: each gets a length of about one before it is multiplied.
     unit, wide = power_of_two(lengths), power_of_two(breadths)
 
@@ -136,4 +137,4 @@ def _stacked(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
         return jax.vjp(lambda layer: layer(a), layer)[1](delta)[0]
 
     gradients = jax.vmap(one)(a, delta)
-    return norms(gradients), lambda factors: weighted_sum(factors, gradients)
+    return norms(gradients, skip=True), lambda factors: weighted_sum(factors, gradients)
