@@ -49,6 +49,20 @@ def unequal():
     return hush.tasks.arrays(x, y, np.repeat(np.arange(7), sizes), model="softmax", test=(x[:9], y[:9]))
 
 
+@pytest.fixture(scope="session")
+def any_floats():
+    """A function that draws finite 32-bit numbers with exponents anywhere in a range, some of them zero."""
+
+    def draw(seed, shape, lowest=-149, highest=127):
+        draws = np.random.default_rng(seed)
+        signed = draws.uniform(1, 2, shape) * draws.choice([-1, 1, 1, -1, 0], shape)
+        numbers = np.ldexp(signed, draws.integers(lowest, highest + 1, shape))
+        largest = float(np.finfo(np.float32).max)
+        return np.clip(numbers, -largest, largest).astype(np.float32)
+
+    return draw
+
+
 @pytest.fixture
 def unpainted(monkeypatch):
     """Figures are made but not painted, which takes seconds a page: for tests of what else a run folder holds."""

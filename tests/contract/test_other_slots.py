@@ -100,10 +100,10 @@ def test_clip_bounds_the_norm_and_keeps_the_direction(values, bound):
     assert bool(info["clipped"]) == (np.linalg.norm(vector) > np.float32(bound)) or np.isclose(norm, bound)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
 def test_clip_keeps_its_bound_whatever_comes(bad):
-    """1e30 is finite, but its square is not: such a vector counts as zero too."""
-    sent, _, info = Clip(0.5)(root(0), jnp.array([1.0, bad, 2.0], jnp.float32), {})
+    """3e38 is a float, but the length of two of them is none: such a vector counts as zero too."""
+    sent, _, info = Clip(0.5)(root(0), jnp.array([1.0, bad, bad], jnp.float32), {})
     assert sent.tolist() == [0, 0, 0]
     assert bool(info["clipped"])
 

@@ -193,6 +193,7 @@ SETTINGS = [
     ("uplink=3", "uplink: must be an array"),
     ("uplink=['clip']", "uplink.0.bound: is missing"),
     ("uplink=[{piece='clip', bound=0}]", f"bound {POSITIVE}"),
+    ("uplink=[{piece='clip', bound=1e-30}]", "bound must be a positive number of at least 8.7e-19, found 1e-30"),
     ("uplink=[{piece='qsgd', levels=0}]", "levels must be a whole number from 1 to"),
     ("uplink=[{piece='top_k', k=1000000}]", "k must be at most the 2 numbers of a message"),
     ("uplink=[{piece='nosuch'}]", "unknown piece 'nosuch'"),

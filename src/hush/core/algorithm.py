@@ -26,6 +26,7 @@ from hush.core.contract import (
 )
 from hush.core.counts import count
 from hush.core.keys import Key, at
+from hush.core.norms import norm, power_of_two, reciprocal
 from hush.core.plain import Add, Digital
 
 BITS_PER_NUMBER = 32
@@ -164,16 +165,19 @@ def client_step(
             states.append(stage_state)
         sent[name], remembered[name] = vector, tuple(states)
         bits += cost
-        info[f"{name}_norm"] = jnp.linalg.norm(vector)
+        info[f"{name}_norm"] = norm(vector)
     state = {"local": phase.local.commit(told, state["local"], sent), "uplink": remembered}
     return sent, state, info | {"bits": bits}
 
 
 def _watched(update: Vector, towards: Vector) -> Info:
     """Paper 002, section 2.2: the magnitude of a client's update and its angle to the last global one."""
-    length, other = jnp.linalg.norm(update), jnp.linalg.norm(towards)
-    cosine = update @ towards / jnp.maximum(length * other, jnp.finfo(jnp.float32).tiny)
-    return {"local_norm": length, "cosine": cosine}
+    length, other = norm(update), norm(towards)
+    # Both at a length of about one, where no product leaves the range of floats.
+    scale, other_scale = (reciprocal(power_of_two(each)) for each in (length, other))
+    product = jnp.dot(scale * update, other_scale * towards, precision="highest")
+    lengths = jnp.maximum((scale * length) * (other_scale * other), jnp.finfo(jnp.float32).tiny)
+    return {"local_norm": length, "cosine": product / lengths}
 
 
 def server_step(phase: Algorithm, key: Key, state: State, received: Message, share: jax.Array) -> State:

@@ -17,6 +17,9 @@ LARGEST = 2**31 - 1
 LARGEST_SEED = 2**64 - 1
 # Numbers become 32-bit floating-point ones, in which a larger one is infinite.
 LARGEST_NUMBER = float(np.finfo(np.float32).max)
+# Clipping bounds: so far from the ends of what floats hold, 2**-126 and 2**128, that a bound times weights, a step
+# size and a noise multiplier is still a number, and that what is lost below 2**-126 counts for nothing beside it.
+LEAST_BOUND, LARGEST_BOUND = 2.0**-60, 2.0**60
 SHOWN = 120  # characters of a value
 
 
@@ -76,6 +79,13 @@ def number(name: str, value: Any) -> Any:
 def positive(name: str, value: Any, largest: float = LARGEST_NUMBER) -> None:
     """A number above zero, and finite; `largest` is another where it never becomes one of 32 bits."""
     _judge(name, value, "a positive number", 0, above=True, largest=largest)
+
+
+def clipping_bound(name: str, value: Any) -> None:
+    """A norm to clip to: a positive number within a range."""
+    positive(name, value, float("inf"))
+    word = f"a positive number of at least {LEAST_BOUND:.2g}"
+    _judge(name, value, word, LEAST_BOUND, above=False, largest=LARGEST_BOUND)
 
 
 def at_least(name: str, value: Any, lowest: float, largest: float = LARGEST_NUMBER) -> None:

@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import LARGEST, shown
-from hush.core.clipping import clipped_weights, squared_norms, weighted_sum
+from hush.core.clipping import clipping, weighted_sum
 from hush.core.keys import Key
+from hush.core.norms import norms
 
 Vector = jax.Array  # [d], a model or a message, flat
 Params = Any  # a pytree, the same model inside local training
@@ -98,7 +99,7 @@ class ClientData(eqx.Module):
     def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
         """Σ_r weights_r · g_r · min(1, bound/‖g_r‖), g_r = ∇ℓ(params; example rows_r); not a number counts as zero."""
         gradients = self.example_gradients(params, rows)
-        return weighted_sum(clipped_weights(squared_norms(gradients), weights, bound), gradients)
+        return weighted_sum(clipping(norms(gradients, skip=True), weights, bound), gradients)
 
 
 class Problem(eqx.Module):

@@ -13,6 +13,7 @@ from hush.core.contract import Draw, Info, Mixing, Problem, State, Statistics, V
 from hush.core.counts import Count
 from hush.core.keys import Key, at
 from hush.core.mesh import CLIENTS
+from hush.core.norms import norm
 
 
 class Layout(NamedTuple):
@@ -93,7 +94,7 @@ def one_phase(
         # An inactive place computes something all the same: it must not count, even when that is not a number.
         sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
         info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
-        summed = {} if aware else jax.tree.map(lambda part: coefficients @ part, sent)
+        summed = {} if aware else _mixed(coefficients, sent)
         seen = info if towards is not None else {}
         return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if aware else {})
 
@@ -117,7 +118,7 @@ def one_phase(
     if mixing is None:
         mixing = phase.channel(air, draw, server["round"], _statistics(held["update"], norms, jnp.sum(draw.active)))
         mine_of_it = mine(mixing.coefficients)
-        received = lax.psum(jax.tree.map(lambda part: jnp.tensordot(mine_of_it, part, 2), held), CLIENTS)
+        received = lax.psum(_mixed(mine_of_it, held), CLIENTS)
     heard = _heard(received["update"], mixing) if phase.channel.analogue else {}
     if not isinstance(mixing.noise, float) or mixing.noise > 0:
         received = {
@@ -133,15 +134,21 @@ def one_phase(
     return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
 
 
+def _mixed(coefficients: jax.Array, messages: Any) -> Any:
+    """Σ_k a_k · message_k; in full precision: a device that rounds first adds messages longer than were sent."""
+    axes = coefficients.ndim
+    return jax.tree.map(lambda part: jnp.tensordot(coefficients, part, axes, precision="highest"), messages)
+
+
 def _heard(signal: Vector, mixing: Mixing) -> Info:
     """The signal-to-noise ratio of what is received, ‖Σ a_k message_k‖² / (d · noise²); 0 where nothing is heard."""
-    noise = signal.size * jnp.square(mixing.noise)
-    return {"snr": jnp.where(noise > 0, jnp.sum(signal**2) / jnp.where(noise > 0, noise, 1), 0)}
+    noise = mixing.noise * signal.size**0.5
+    return {"snr": jnp.where(noise > 0, jnp.square(norm(signal) / jnp.where(noise > 0, noise, 1)), 0)}
 
 
 def _statistics(held: jax.Array, norms: jax.Array, active: jax.Array) -> Statistics:
     """Of all clients' updates [turns, width, d], inactive ones being zero: E‖v − v̄‖² = E‖v‖² − ‖v̄‖²."""
     count, dimension = jnp.maximum(active, 1), held.shape[-1]
     mean = lax.psum(jnp.sum(held, axis=(0, 1)), CLIENTS) / count
-    square, second = jnp.sum(mean**2), lax.psum(jnp.sum(norms**2), CLIENTS) / count
+    square, second = jnp.square(norm(mean)), lax.psum(jnp.square(norm(norms.reshape(-1))), CLIENTS) / count
     return Statistics(square / dimension, jnp.maximum(second - square, 0) / dimension)

@@ -9,9 +9,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from hush.core.check import positive
+from hush.core.check import LARGEST_BOUND, LEAST_BOUND, positive
+from hush.core.clipping import clip
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
 from hush.core.keys import Key
+from hush.core.norms import norm
 
 
 class ClippedToBroadcast(LocalRule):
@@ -44,11 +46,12 @@ class ClippedToBroadcast(LocalRule):
 
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
         message, info = self.inner(key, broadcast, state, data)
-        norm, clip = jnp.linalg.norm(message["update"]), broadcast["clip"][0]
-        kept = norm <= clip
+        length, told = norm(message["update"]), broadcast["clip"][0]
+        # A server may say anything: the message keeps its length all the same. NaN counts as the least.
+        bound = jnp.where(told >= LEAST_BOUND, jnp.minimum(told, LARGEST_BOUND), LEAST_BOUND)
+        kept = length <= bound
         sent = {
-            # As the stage Clip has it, a vector whose norm is not finite counts as zero.
-            "update": jnp.where(jnp.isfinite(norm), message["update"] / jnp.maximum(norm, clip), 0),
+            "update": clip(message["update"], length, bound) / bound,
             "below": self.weight * (kept[None].astype(jnp.float32) - 0.5),
         }
-        return sent, info | {"clipped": ~kept, "clip": clip}
+        return sent, info | {"clipped": ~kept, "clip": bound}

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.check import at_least, positive, scalar, whole
+from hush.core.check import at_least, clipping_bound, scalar, whole
 from hush.core.contract import ClientData, Params
 from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
@@ -35,7 +35,7 @@ class ClippedPerExample(Oracle):
     grid: Grid | None = None
 
     def __check_init__(self) -> None:
-        positive("bound", self.bound)
+        clipping_bound("bound", self.bound)
         at_least("noise_multiplier", self.noise_multiplier, 0)
         check_grid(self.grid, self.noise_multiplier)
         if self.microbatch is not None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import at_most, positive, scalar, whole
+from hush.core.check import LARGEST_BOUND, LEAST_BOUND, at_most, clipping_bound, positive, scalar, whole
 from hush.core.contract import Message, ServerRule, State, Vector
 from hush.core.keys import Key, at
 from hush.core.plain import Add
@@ -16,8 +16,8 @@ from hush.core.plain import Add
 class AdaptingClip(ServerRule):
     """c ← c · exp(−η_c(b̄ − γ)), b̄ the noisy share of updates within c: Andrew et al. 2021, after `ClippedToBroadcast`.
 
-    Updates come in units of c, and are handed on in those of the model. `quantile` is γ, `lr` is η_c, and `weight` is
-    the clients' κ.
+    Updates come in units of c, and are handed on in those of the model; c stays where a clipping bound may
+    be. `quantile` is γ, `lr` is η_c, and `weight` is the clients' κ.
     """
 
     inner: ServerRule = Add()
@@ -28,7 +28,8 @@ class AdaptingClip(ServerRule):
     receives = ("update", "below")
 
     def __check_init__(self) -> None:
-        for name in ("initial", "quantile", "lr", "weight"):
+        clipping_bound("initial", self.initial)
+        for name in ("quantile", "lr", "weight"):
             positive(name, getattr(self, name))
         at_most("quantile", self.quantile, 1, "a share above 0 and at most 1")
 
@@ -46,7 +47,8 @@ class AdaptingClip(ServerRule):
     def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
         clip, within = state["clip"], received["below"] / self.weight + 0.5
         moved = self.inner(key, state, {"update": clip * received["update"]}, share)
-        return moved | {"clip": clip * jnp.exp(-self.lr * (within - self.quantile))}
+        followed = clip * jnp.exp(-self.lr * (within - self.quantile))
+        return moved | {"clip": jnp.clip(followed, LEAST_BOUND, LARGEST_BOUND)}
 
 
 class CorrelatedNoise(ServerRule):

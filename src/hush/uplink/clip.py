@@ -1,20 +1,10 @@
 """Clipping: a bound on the norm of what one client sends."""
 
-import jax
-import jax.numpy as jnp
-
-from hush.core.check import positive
+from hush.core.check import clipping_bound
+from hush.core.clipping import clip
 from hush.core.contract import Info, Stage, State, Vector
 from hush.core.keys import Key
-
-
-def clip(vector: Vector, norm: jax.Array, bound: float | jax.Array) -> Vector:
-    """v · min(1, c/‖v‖); a vector whose norm is not finite counts as zero.
-
-    A bound that one client's infinity could break would be none, and a guarantee that rests on it neither.
-    """
-    # max(norm, c) in the denominator is the same factor, and a zero vector stays one.
-    return jnp.where(jnp.isfinite(norm), vector * (bound / jnp.maximum(norm, bound)), 0)
+from hush.core.norms import norm
 
 
 class Clip(Stage):
@@ -23,12 +13,12 @@ class Clip(Stage):
     bound: float
 
     def __check_init__(self) -> None:
-        positive("bound", self.bound)
+        clipping_bound("bound", self.bound)
 
     @property
     def norm_bound(self) -> float:
         return self.bound
 
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
-        norm = jnp.linalg.norm(vector)
-        return clip(vector, norm, self.bound), state, {"clipped": ~(norm <= self.bound)}
+        length = norm(vector)
+        return clip(vector, length, self.bound), state, {"clipped": ~(length <= self.bound)}

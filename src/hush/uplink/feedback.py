@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from hush.core.contract import Info, Stage, State, Vector
 from hush.core.keys import Key
+from hush.core.norms import norm
 from hush.uplink.compressor import Compressor
 
 
@@ -27,4 +28,4 @@ class ErrorFeedback(Stage):
         whole = vector + state["residual"]
         sent, _, info = self.inner(key, whole, {})
         residual = whole - sent
-        return sent, {"residual": residual}, info | {"residual_norm": jnp.linalg.norm(residual)}
+        return sent, {"residual": residual}, info | {"residual_norm": norm(residual)}

@@ -12,6 +12,7 @@ from hush.core.check import known, scalar, whole
 from hush.core.contract import Vector
 from hush.core.counts import Count
 from hush.core.keys import Key
+from hush.core.norms import norm, norms, power_of_two, reciprocal
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import blocks_of, float_bytes, scales_of
 from hush.wire import (
@@ -53,7 +54,9 @@ class Levels(Compressor):
         """Scales [B] and s|v_i| / scale [B, n]; a block of zeros stays one."""
         blocks = blocks_of(vector, self.block)
         scales = self.scales(blocks)
-        return scales, self.levels * jnp.abs(blocks) / jnp.where(scales > 0, scales, 1)[:, None]
+        shrunk = reciprocal(power_of_two(scales))  # so that no product leaves the range of floats
+        sizes = self.levels * jnp.abs(blocks * shrunk[:, None])
+        return scales, sizes / jnp.where(scales > 0, scales * shrunk, 1)[:, None]
 
     def quantise(self, key: Key, vector: Vector) -> Code:
         scales, ratios = self._ratios(vector)
@@ -64,12 +67,15 @@ class Levels(Compressor):
 
     def dequantise(self, code: Code, dimension: int) -> Vector:
         blocks = blocks_of(code["levels"].astype(jnp.float32), self.block)
-        return (blocks * (code["scales"] / self.levels)[:, None]).reshape(-1)[:dimension]
+        units = power_of_two(code["scales"])  # a step between levels may be too small for a float where they are not
+        steps = code["scales"] * reciprocal(units) / self.levels
+        return (blocks * steps[:, None] * units[:, None]).reshape(-1)[:dimension]
 
     def error(self, key: Key, vector: Vector) -> jax.Array:
         scales, ratios = self._ratios(vector)
         fractions = ratios - jnp.floor(ratios)
-        return jnp.sum((scales / self.levels) ** 2 * jnp.sum(fractions * (1 - fractions), axis=1))
+        deviations = scales / self.levels * jnp.sqrt(jnp.sum(fractions * (1 - fractions), axis=1))
+        return jnp.square(norm(deviations))
 
     def _count(self, dimension: int) -> int:
         return 1 if self.block is None else -(-dimension // self.block)
@@ -120,7 +126,7 @@ class QSGD(Levels):
     code: str = eqx.field(default="dense", static=True)
 
     def scales(self, blocks: jax.Array) -> jax.Array:
-        return jnp.linalg.norm(blocks, axis=1)
+        return norms(blocks)
 
     def variance(self, dimension: int) -> float:
         n = dimension if self.block is None else min(self.block, dimension)

@@ -9,6 +9,7 @@ from jax import lax
 
 from hush.core.contract import Vector
 from hush.core.keys import Key
+from hush.core.norms import norm
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import nothing_else, split_off
 from hush.wire import WireError
@@ -34,7 +35,7 @@ class BFloat16(Compressor):
         return lax.bitcast_convert_type(code["halves"], jnp.bfloat16).astype(jnp.float32)
 
     def error(self, key: Key, vector: Vector) -> jax.Array:
-        return jnp.sum((vector.astype(jnp.bfloat16).astype(jnp.float32) - vector) ** 2)
+        return jnp.square(norm(vector.astype(jnp.bfloat16).astype(jnp.float32) - vector))
 
     def variance(self, dimension: int) -> float:
         return 2.0**-16

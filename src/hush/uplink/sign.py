@@ -6,9 +6,16 @@ import numpy as np
 
 from hush.core.contract import Vector
 from hush.core.keys import Key
+from hush.core.norms import norm, power_of_two, reciprocal
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import float_bytes, scales_of
 from hush.wire import WireError, fixed_bits, pack_fixed, unpack_fixed
+
+
+def _mean(values: jax.Array) -> jax.Array:
+    """The mean of numbers whose sum may be more than floats hold."""
+    unit = power_of_two(jnp.max(values))
+    return jnp.mean(values * reciprocal(unit)) * unit
 
 
 class Sign(Compressor):
@@ -20,7 +27,7 @@ class Sign(Compressor):
     unbiased = False
 
     def quantise(self, key: Key, vector: Vector) -> Code:
-        scale = jnp.mean(jnp.abs(vector))
+        scale = _mean(jnp.abs(vector))
         # Where nothing but zeros is said they are +0, so that a vector has one code only.
         return {"scale": scale, "signs": (vector >= 0) | (scale == 0)}
 
@@ -28,7 +35,8 @@ class Sign(Compressor):
         return code["scale"] * jnp.where(code["signs"], 1.0, -1.0)
 
     def error(self, key: Key, vector: Vector) -> jax.Array:
-        return jnp.sum(vector**2) - jnp.sum(jnp.abs(vector)) ** 2 / vector.size
+        whole, said = norm(vector), _mean(jnp.abs(vector)) * vector.size**0.5
+        return (whole - said) * (whole + said)
 
     def variance(self, dimension: int) -> float:
         return 1 - 1 / dimension

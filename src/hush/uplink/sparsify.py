@@ -10,6 +10,7 @@ from hush.core.check import scalar, whole
 from hush.core.contract import Vector
 from hush.core.counts import Count
 from hush.core.keys import Key, at
+from hush.core.norms import norm
 from hush.core.shuffle import shuffled
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.parts import SEED_BITS, float_bytes, floats_of, key_of, nothing_else, seed_of, split_off
@@ -42,7 +43,8 @@ class TopK(Compressor):
         return jnp.zeros(dimension).at[code["positions"]].set(code["values"])
 
     def error(self, key: Key, vector: Vector) -> jax.Array:
-        return jnp.sum(vector**2) - jnp.sum(lax.top_k(jnp.abs(vector), self.k)[0] ** 2)
+        whole, kept = norm(vector), norm(lax.top_k(jnp.abs(vector), self.k)[0])
+        return (whole - kept) * (whole + kept)
 
     def variance(self, dimension: int) -> float:
         return 1 - self.k / dimension
@@ -81,7 +83,7 @@ class RandomK(Compressor):
         return jnp.zeros(dimension).at[places].set(dimension / self.k * code["values"])
 
     def error(self, key: Key, vector: Vector) -> jax.Array:
-        return self.variance(vector.size) * jnp.sum(vector**2)
+        return self.variance(vector.size) * jnp.square(norm(vector))
 
     def variance(self, dimension: int) -> float:
         return dimension / self.k - 1

@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hush.core.clipping import clipped_weights, counted, squared_norms, weighted_sum
+from hush.core.clipping import Factors, clipping, scaled, weighted_sum
+from hush.core.norms import full, norms, power_of_two, reciprocal
 from hush.tasks.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential
 
 LAYERS = (Linear, Convolution, DepthwiseConvolution, GroupNorm)
 
 Call = Callable[[Any, Array], Array]  # (layer, its input) -> its output
-Sum = Callable[[Array], Any]  # weights [b] -> Σ_r weights_r · this layer's share of g_r
+Sum = Callable[[Factors], Any]  # factors [b] -> Σ_r factors_r · this layer's share of g_r
 
 
 def is_covered(network: Any) -> bool:
@@ -69,7 +70,7 @@ def clipped_gradient(
     """
     layers = _layers(network)
     shares = [_share(*each) for each in zip(layers, *_inputs_and_deltas(network, loss, inputs, targets), strict=True)]
-    factors = clipped_weights(sum((squares for squares, _ in shares), start=jnp.zeros(())), weights, bound)
+    factors = clipping(norms([share for share, _ in shares]), weights, bound)
     leaves = jax.tree.leaves([total(factors) for _, total in shares])
     return jax.tree.unflatten(jax.tree.structure(eqx.filter(network, eqx.is_inexact_array)), leaves)
 
@@ -105,19 +106,28 @@ def _inputs_and_deltas(
 
 
 def _share(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
-    """The squared norm of the layer's share of every g_r, and the shares' weighted sum."""
+    """The norm of the layer's share of every g_r, and the shares' weighted sum."""
     return _outer(layer, a, delta) if type(layer) is Linear and a.ndim == 2 else _stacked(layer, a, delta)
 
 
 def _outer(layer: Linear, a: Array, delta: Array) -> tuple[Array, Sum]:
-    """∂ℓ/∂W = δ aᵀ and ∂ℓ/∂b = δ for an input that is one vector: ‖·‖² = ‖δ‖²(‖a‖² + 1)."""
+    """∂ℓ/∂W = δ aᵀ and ∂ℓ/∂b = δ for an input that is one vector: ‖·‖ = ‖δ‖ · ‖(a, 1)‖."""
+    delta = full(delta)
+    lengths, breadths = norms(delta), norms((a, jnp.ones(len(a))), skip=True)
+    # A tiny δ and a huge a may make a share of any length: each gets a length of about one before it is multiplied.
+    unit, wide = power_of_two(lengths), power_of_two(breadths)
 
-    def total(weights: Array) -> Any:
-        with jax.default_matmul_precision("highest"):  # rounded factors would make a share longer than its norm said
-            pull = jax.vjp(lambda layer: jax.vmap(layer)(counted(weights, a)), layer)[1]
-            return pull(weights[:, None] * counted(weights, delta))[0]
+    def total(factors: Factors) -> Any:
+        weights = jnp.where(factors.weight > 0, factors.weight * (factors.scale * (unit * wide)), 0)
+        left = weights[:, None] * scaled(factors._replace(scale=reciprocal(unit)), delta)
+        right = scaled(factors._replace(scale=reciprocal(wide)), a)
+        # Rounded before they are multiplied, the factors would make a share longer than its norm said.
+        weight = jnp.tensordot(left, right, (0, 0), precision="highest")
+        return eqx.tree_at(
+            lambda layer: (layer.weight, layer.bias), layer, (weight, jnp.sum(reciprocal(wide)[:, None] * left, axis=0))
+        )
 
-    return squared_norms(delta) * (squared_norms(a) + 1), total
+    return lengths * breadths, total
 
 
 def _stacked(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
@@ -127,4 +137,4 @@ def _stacked(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
         return jax.vjp(lambda layer: layer(a), layer)[1](delta)[0]
 
     gradients = jax.vmap(one)(a, delta)
-    return squared_norms(gradients), lambda weights: weighted_sum(weights, gradients)
+    return norms(gradients, skip=True), lambda factors: weighted_sum(factors, gradients)
