@@ -103,7 +103,7 @@ NUMBERS = [
     (lambda: Perturbed(LocalSGD(0.1, 1, oracle=ClippedPerExample(1.0)), 1.0, "fine"), "grid must be a Grid or None"),
     (lambda: GridGaussian(ZERO, 1.0), "bound must be a positive number, found 0.0"),
     (lambda: GridGaussian(1.0, NAN), "std must be a number of at least 7.8.*e-31, found nan"),
-    (lambda: GridGaussian(1e-30, 1e-31), "std must be a number of at least 7.8.*e-31, found 1e-31"),
+    (lambda: GridGaussian(1e-30, 1.0), "bound must be a positive number of at least 8.7e-19, found 1e-30"),
     (lambda: GridGaussian(1.0, 1e-4), "std must be at least 0.000976562 of the bound.*take fewer bits"),
     (lambda: GridGaussian(np.array([1.0, 9e3]), FLOAT(1)), "std must be at least 0.000976562 of the bound"),
     (lambda: GridGaussian(1.0, 1.0, None), "grid must be a Grid, found None"),

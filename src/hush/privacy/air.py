@@ -14,6 +14,7 @@ import numpy as np
 
 from hush.channel import Alignment, Constant, Fading, FullPower, Groups, OverTheAir, PerClient, TruncatedInversion
 from hush.cohort import Everyone
+from hush.core.check import LARGEST_BOUND, LEAST_BOUND
 from hush.core.contract import Cohort, Draw, Population, Statistics
 from hush.core.keys import root
 from hush.privacy.releases import NoGuarantee, exactly
@@ -43,6 +44,10 @@ def _amplitudes(channel: OverTheAir, population: Population) -> tuple[Any, Any]:
             f"the fading {type(channel.fading).__name__} may make a client arbitrarily loud in some round, where the "
             "receiver's noise hides nothing; only constant gains are accounted for"
         )
+    divisor = getattr(getattr(channel.rule, "divisor", None), "value", 1.0)
+    for number in (float(channel.noise_variance), float(divisor), float(channel.bound)):
+        if not LEAST_BOUND <= number <= LARGEST_BOUND:
+            raise NoGuarantee(f"{number:g} is so far out that floats may lose the noise and keep the signal")
     gains = np.abs(np.asarray(channel.fading(root(0), jnp.arange(population.clients), 0).true))
     return gains, np.broadcast_to(10 ** (np.asarray(channel.decibel, float) / 20), gains.shape)
 

@@ -1,4 +1,4 @@
-"""How private federated averaging Langevin dynamics is: paper 004, Theorems 6.1 and G.3, and what accountants say beside.
+"""How private federated averaging Langevin dynamics is: paper 004, Theorems 6.1 and G.3, and accountants beside.
 
 The unit is one example, replaced. A step of client c moves by at most ηΔ_l/(γp_c) with it (eq 53: the batch is a
 fraction γ of the client's examples, and its gradient is divided by γp_c), and the noise that only the client knows has
@@ -162,8 +162,8 @@ def theorem_6_1(
 ) -> Guarantee:
     """Theorem G.3 (6.1 is its scheme II), δ_0 for each step, δ_1 for a round's composition and δ_2 for that of rounds.
 
-    The header says what is corrected, and what `amplified` asks for. `by_accountant` is the figure to rely on: two rounds of
-    composition cost a lot, and it needs none.
+    The header says what is corrected, and what `amplified` asks for. `by_accountant` is the figure to rely on: two
+    rounds of composition cost a lot, and it needs none.
     """
     _fraction("delta_0", delta_0)
     if as_printed:

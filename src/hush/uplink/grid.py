@@ -11,7 +11,7 @@ import numpy as np
 from jax import random
 from jax.experimental import io_callback
 
-from hush.core.check import at_least, positive, shown, unknown_yet
+from hush.core.check import at_least, clipping_bound, shown, unknown_yet
 from hush.core.contract import Info, Stage, State, Vector
 from hush.core.exact import Integers, Source, discrete_gaussian
 from hush.core.grid import LARGEST_STEPS, SMALLEST, Grid, from_steps, to_steps
@@ -47,7 +47,7 @@ class GridGaussian(Stage):
     grid: Grid = Grid()
 
     def __check_init__(self) -> None:
-        positive("bound", self.bound)
+        clipping_bound("bound", self.bound)
         at_least("std", self.std, SMALLEST)
         if not isinstance(self.grid, Grid):
             raise ValueError(f"grid must be a Grid, found {shown(self.grid)}")
