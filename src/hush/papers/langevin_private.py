@@ -10,6 +10,7 @@ from hush import tasks
 from hush.algorithms import fa_ld
 from hush.papers.langevin_lab import LangevinLab
 from hush.papers.writing import Section, judged
+from hush.privacy.shown import rounded_up
 from hush.report.run import run
 from hush.theory.langevin import unbiased_scale
 from hush.theory.langevin_privacy import Setting, theorem_6_1
@@ -45,7 +46,7 @@ def private(lab: LangevinLab) -> Section:
             {"ρ": case["correlation"], "who": "all" if "scheme" not in case else f"II, S = {case['per_round']}"}
             | {"own noise": "for those who take part" if case.get("unbiased") else "1/√p_c"}
             | _by_theorem(np.asarray(problem.population.sizes), case)
-            | {"accounted, worst client": float(last.get("epsilon", np.inf))}
+            | {"accounted, worst client": _up(float(last.get("epsilon", np.inf)))}
             | {"accuracy %": round(100 * float(last["predictive_accuracy"]), 1)}
         )
     table = pd.DataFrame(rows)
@@ -105,3 +106,8 @@ def _by_theorem(sizes: Any, case: dict[str, Any]) -> dict[str, Any]:
         except ValueError as reason:
             found[name] = f"out of its range: {str(reason).split(',')[0]}"
     return found
+
+
+def _up(epsilon: float) -> float:
+    """As it is shown, which is never less than it is."""
+    return float(rounded_up(epsilon, 4)) if isfinite(epsilon) else epsilon
