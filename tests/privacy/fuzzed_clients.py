@@ -13,10 +13,11 @@ import numpy as np
 from fuzzed_pieces import FEATURES, Dice, Says
 
 from hush.channel import OverTheAir
+from hush.core.algorithm import init_client
 from hush.core.contract import Statistics
 from hush.core.keys import at, root
 from hush.local import ClippedToBroadcast
-from hush.privacy import Guarantee, Subset, Whole
+from hush.privacy import Guarantee, Subset
 from hush.server import CorrelatedNoise, Replace
 from hush.uplink import Gaussian
 
@@ -137,7 +138,7 @@ def client_finding(phase: Any, guarantee: Guarantee, population: Any, rounds: in
         std = noise if own == 0 else float(np.sqrt(np.square(each).sum())) * own
         if each.any() and moved > 0:
             ratios.append(release.noise_multiplier * np.abs(each).max() * moved / std if std > 0 else np.inf)
-    return Finding(kind, max(ratios), sample, _counted(guarantee, draws, population, rounds))
+    return Finding(kind, max(ratios), sample, _counted(phase, guarantee, draws, population))
 
 
 def _mixed(phase: Any, air: Any, draw: Any, number: int) -> tuple[np.ndarray, float]:
@@ -149,20 +150,26 @@ def _mixed(phase: Any, air: Any, draw: Any, number: int) -> tuple[np.ndarray, fl
     return np.bincount(ids, places, minlength=3), float(mixing.noise)
 
 
-def _counted(guarantee: Guarantee, draws: list[Any], population: Any, rounds: int) -> bool:
-    """Whether clients come no more often than was accounted for, and subsets are as large as they were said to be."""
+def _counted(phase: Any, guarantee: Guarantee, draws: list[Any], population: Any) -> bool:
+    """Whether sampling is counted upon only as it is, and by whom it is not seen, and clients come no more often."""
+    ((release, _),) = guarantee.of(0)
     came = np.zeros(population.clients, int)
     for draw in draws:
         ids = np.asarray(draw.ids)[np.asarray(draw.active)]
         np.add.at(came, ids, 1)
-        ((release, _),) = guarantee.of(0)
-        if isinstance(release.sampling, Subset) and (len(ids), len(set(ids))) != (release.sampling.size,) * 2:
+        subset = isinstance(release.sampling, Subset)
+        if subset and {release.sampling.size, len(set(ids))} != {len(ids)}:
             return False
-    for times in came:
-        ((release, count),) = guarantee.over(0, int(times) if guarantee.per_client else rounds)
-        if isinstance(release.sampling, Whole) and count < times:
-            return False
-    return True
+    if release.sampling.rate < 1:
+        remembers = jax.tree.leaves(init_client(phase, jnp.zeros(FEATURES)))
+        fixed = isinstance(release.sampling, Subset)
+        rate = release.sampling.size / population.clients if fixed else float(phase.cohort.rate)
+        hidden = guarantee.trust in ("server", "secret-sum", "secret-air") and not guarantee.per_client
+        return hidden and not (fixed and remembers) and release.sampling.rate == rate
+    return all(
+        sum(count for _, count in guarantee.over(0, int(times) if guarantee.per_client else len(draws))) >= times
+        for times in came
+    )
 
 
 @eqx.filter_jit

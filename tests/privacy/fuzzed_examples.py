@@ -148,15 +148,15 @@ def example_finding(phase: Any, guarantee: Guarantee, problem: Any, rounds: int,
     local = phase.local
     while type(local) in (Scaffold, ClippedToBroadcast):
         local = local.inner
-    client = dice.whole(0, problem.population.clients - 1)
-    size = int(problem.population.sizes[client])
-    example, key = dice.whole(0, size - 1), root(dice.whole(0, 2**31))
     training = local.inner if type(local) is Perturbed else local
-    around = neighbours(dice, problem, client, example, float(training.oracle.bound))
+    client, key = dice.whole(0, problem.population.clients - 1), root(dice.whole(0, 2**31))
+    size = int(problem.population.sizes[client])
     steps = int(getattr(training, "count", lambda size: 1)(size))
     # A rule lays out its batches at this address; the first steps of a longer plan are the same, but of a subset.
     length = steps if type(training.batches) is Subset else MOST_STEPS
     plan = tuple(part[:steps] for part in _plan(training.batches, at(key, "batch"), length, problem, client))
+    example = dice.one(dice.whole(0, size - 1), _heaviest(plan))
+    around = neighbours(dice, problem, client, example, float(training.oracle.bound))
     counted = _counted(guarantee, size, steps, training.batches, plan, example)
     if type(local) is Perturbed:
         return _output(local, guarantee, size, rounds, around, key, dice)._replace(counted=counted)
@@ -164,6 +164,12 @@ def example_finding(phase: Any, guarantee: Guarantee, problem: Any, rounds: int,
     chosen = np.argsort(~holds, kind="stable")[np.arange(STEPS) % steps]
     plan = tuple(part[chosen] for part in plan)
     return _by_step(local, guarantee, size, rounds, around, plan, key, dice)._replace(counted=counted)
+
+
+def _heaviest(plan: Any) -> int:
+    """The example that weighs most in a step, all its places together; of several the first."""
+    weighs = [np.bincount(rows, weights) for rows, weights in zip(*map(np.asarray, plan), strict=True)]
+    return int(max(weighs, key=np.max).argmax())
 
 
 def _model(dice: Dice, problem: Any, scale: float) -> Any:
