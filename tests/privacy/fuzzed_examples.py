@@ -11,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from fuzzed_algorithms import Case
 from fuzzed_clients import Finding, in_program
-from fuzzed_pieces import FEATURES, FORMS, Case, Dice
+from fuzzed_pieces import FEATURES, FORMS, Dice
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
@@ -31,7 +32,7 @@ EPS = 2.0**-24
 
 
 @cache
-def _form(form: int) -> Any:
+def form_of(form: int) -> Any:
     """A problem of this form, whose numbers are then exchanged."""
     model, sizes = FORMS[form]
     rows = np.arange(sum(sizes))
@@ -44,7 +45,7 @@ def _form(form: int) -> Any:
 
 def problem_of(case: Case) -> Any:
     """The problem of a case: numbers of one size or of all sizes, some rows alike, some held by two clients."""
-    dice, made = Dice(10**9 + case.number), _form(case.form)
+    dice, made = Dice(10**9 + case.number), form_of(case.form)
     x, y = _examples(dice, made, len(made.train.y), dice.one(0, 0, 30))
     x[1], y[1] = x[0], y[0]
     index = np.asarray(made.index).copy()
@@ -112,7 +113,7 @@ def _gradients(oracle: Any, key: Any, vector: Any, plan: Any, around: Neighbours
 
 
 @eqx.filter_jit
-def _updates(rule: Any, key: Any, told: Any, around: Neighbours) -> Any:
+def updates(rule: Any, key: Any, told: Any, around: Neighbours) -> Any:
     """The updates of a whole round, [V, d]."""
     return around.each(lambda data: rule(key, told, {}, data)[0]["update"])
 
@@ -230,8 +231,8 @@ def _output(
     std = float(np.float32(local.noise_multiplier) * rule.sensitivity(told, size))
     # A model of about the size of what is added to it: otherwise the rounding of its numbers is all that is seen.
     told["model"] = _model(dice, around.problem, dice.log(1e-3, 1e3) * std / release.noise_multiplier / FEATURES**0.5)
-    quiet = _updates(eqx.tree_at(lambda it: it.noise_multiplier, rule, jnp.float32(0)), key, told, around)
-    noisy = _updates(rule, key, told, around)
+    quiet = updates(eqx.tree_at(lambda it: it.noise_multiplier, rule, jnp.float32(0)), key, told, around)
+    noisy = updates(rule, key, told, around)
     growth = 1 + strength * float(rule.inner.lr)
     lengths = np.linalg.norm(np.asarray(quiet, float), axis=1).max() + np.linalg.norm(np.asarray(told["model"], float))
     rounding = 8 * (rule.inner.steps + 1) * growth * EPS * lengths
