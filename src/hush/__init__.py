@@ -16,7 +16,7 @@ from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
-    from hush import algorithms, channel, cohort, local, posterior, privacy, server, tasks, uplink
+    from hush import algorithms, channel, cohort, local, network, posterior, privacy, server, tasks, uplink
     from hush.algorithms import (
         ce_fedavg,
         distributed_sgd,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         init_server,
         server_step,
     )
+    from hush.core.device import on_device
+    from hush.core.grid import Grid
     from hush.report.endings import Diverged, Interrupted, WriteFailed
     from hush.report.result import Result
     from hush.report.run import run
@@ -72,18 +74,21 @@ _HOMES = {
         "init_server",
         "server_step",
     ),
+    "hush.core.device": ("on_device",),
+    "hush.core.grid": ("Grid",),
     "hush.report.result": ("Result",),
     "hush.report.endings": ("Diverged", "Interrupted", "WriteFailed"),
     "hush.report.run": ("run",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PACKAGES = ("algorithms", "channel", "cohort", "local", "posterior", "privacy", "server", "tasks", "uplink")
+_PACKAGES = ("algorithms", "channel", "cohort", "local", "network", "posterior", "privacy", "server", "tasks", "uplink")
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
 _MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 
 __all__ = [
     "Algorithm",
     "Diverged",
+    "Grid",
     "InTurn",
     "Interrupted",
     "Result",
@@ -107,6 +112,8 @@ __all__ = [
     "init_server",
     "keys",
     "local",
+    "network",
+    "on_device",
     "over_the_air",
     "posterior",
     "privacy",

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import hush
+from hush.core.contract import Population
 from hush.local import ClippedPerExample, ControlVariate, Fresh, Full, LocalSGD, Perturbed, Scaffold, Subset
+from hush.privacy import NoGuarantee, describe
 from hush.server import AddWithControl, Replace
 from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
 
@@ -126,3 +128,22 @@ def test_they_combine_with_compressors_and_keep_their_figure(name, digits):
 def test_what_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("perturbation", ["step", "output"])
+def test_private_fedpaq_on_a_grid_keeps_its_promise(perturbation):
+    """The noise found for an ε, less what rounding to the grid takes, is accounted for and within it; and it can run."""
+    problem, size = hush.tasks.digits(clients=5), 280
+    asked = {"epsilon": 3.0, "delta": 1e-5, "participations": 6, "examples": size, "perturbation": perturbation}
+    made = hush.private_fedpaq(5, steps=1, batch=40, grid_bits=20, dimension=650, **asked)
+    hush.on_device(made)
+    population = Population(np.full(5, size))
+    found = describe(made, population, 6, dimension=650).epsilons(6, np.full((1, 5), 6), 1e-5).max()
+    assert 2.9 < found <= 3.0
+    assert np.isfinite(hush.run(made, problem, 1, progress=False).vector).all()
+    with pytest.raises(NoGuarantee, match="noise on a grid depends on how many parameters"):
+        describe(made, population, 6)
+    with pytest.raises(ValueError, match="dimension must be a whole number"):
+        hush.private_fedpaq(5, steps=1, batch=40, grid_bits=20, **asked)
+    with pytest.raises(ValueError, match="take more bits"):
+        hush.private_fedpaq(5, steps=1, batch=40, grid_bits=5, dimension=650, **asked)

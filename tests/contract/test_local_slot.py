@@ -10,6 +10,7 @@ from jax import random
 from jax.flatten_util import ravel_pytree
 
 import hush
+from hush.core.grid import Grid
 from hush.core.keys import at, root
 from hush.core.simulation import Simulation
 from hush.local import (
@@ -44,7 +45,9 @@ RULES = {
     "sgd model": replace(SGD, send="model"),
     "scaffold": Scaffold(replace(SGD, direction=(ControlVariate(),))),
     "perturbed": Perturbed(replace(SGD, oracle=ClippedPerExample(1.0)), 0.5),
+    "perturbed on a grid": Perturbed(replace(SGD, oracle=ClippedPerExample(1.0)), 0.5, Grid()),
     "noisy steps": replace(SGD, batches=Fresh(1), oracle=ClippedPerExample(1.0, 0.5)),
+    "noisy steps on a grid": replace(SGD, batches=Fresh(1), oracle=ClippedPerExample(1.0, 0.5, grid=Grid())),
     "clipped to broadcast": ClippedToBroadcast(SGD),
     "langevin": replace(SGD, direction=(Langevin(1.0, 0.5, 0.1),)),
     "all directions": replace(SGD, direction=(WeightDecay(0.1), Proximal(0.1), GradientCorrection())),

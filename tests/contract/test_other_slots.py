@@ -32,6 +32,7 @@ from hush.uplink import (
     Clip,
     ErrorFeedback,
     Gaussian,
+    GridGaussian,
     RandomK,
     Rotated,
     Sign,
@@ -42,6 +43,7 @@ from hush.uplink import (
 STAGE_EXAMPLES = {
     "clip": Clip(1.0),
     "gaussian": Gaussian(0.5),
+    "grid_gaussian": GridGaussian(1.0, 0.5),
     "qsgd": QSGD(3, code="elias"),
     "terngrad": TernGrad(block=4),
     "sign": Sign(),
@@ -66,7 +68,7 @@ def test_every_piece_is_here():
     assert {name: type(stage) for name, stage in STAGE_EXAMPLES.items()} == STAGES
     assert {name: type(rule) for name, rule in RULES.items()} == SERVER_RULES
     assert {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir} == CHANNELS
-    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (10, 7, 3)
+    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (11, 7, 3)
 
 
 @pytest.mark.parametrize("name", STAGE_EXAMPLES)

@@ -24,17 +24,29 @@ from hush.channel import Noisy, OverTheAir
 from hush.cohort import Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.check import LARGEST
 from hush.core.contract import Population
+from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.core.lanes import lay_out
 from hush.core.schedules import InverseTime, Optax, StronglyConvex
 from hush.core.simulation import Simulation
-from hush.local import ClippedPerExample, Fresh, Gradient, Langevin, LocalSGD, Proximal, Replacement, Shuffled, Subset
+from hush.local import (
+    ClippedPerExample,
+    Fresh,
+    Gradient,
+    Langevin,
+    LocalSGD,
+    Perturbed,
+    Proximal,
+    Replacement,
+    Shuffled,
+    Subset,
+)
 from hush.local import WeightDecay as Decay
 from hush.server import AdaptingClip, Add, AddWithControl, CorrelatedNoise, Optimiser
 from hush.tasks import (
     digits,
 )
-from hush.uplink import QSGD, Clip, ErrorFeedback, Gaussian, RandomK, TopK
+from hush.uplink import QSGD, Clip, ErrorFeedback, Gaussian, GridGaussian, RandomK, TopK
 
 NAN, INF, HUGE = float("nan"), float("inf"), 10**13
 FLOAT, ZERO, NEGATIVE = np.float32, np.float32(0), jnp.float32(-1)
@@ -78,6 +90,19 @@ NUMBERS = [
     (lambda: ClippedPerExample(FLOAT(-1)), POSITIVE),
     (lambda: ClippedPerExample(1.0, FLOAT(-1)), AT_LEAST),
     (lambda: ClippedPerExample(1.0, 0.0, HUGE), f"microbatch must be a whole number from 1 to {LARGEST}"),
+    (lambda: ClippedPerExample(1.0, grid=Grid()), "on a grid, noise_multiplier must be a positive number, found 0.0"),
+    (lambda: ClippedPerExample(1.0, 1.0, grid=20), "grid must be a Grid or None, found 20"),
+    (lambda: Perturbed(LocalSGD(0.1, 1, oracle=ClippedPerExample(1.0)), 1.0, "fine"), "grid must be a Grid or None"),
+    (lambda: GridGaussian(ZERO, 1.0), "bound must be a positive number, found 0.0"),
+    (lambda: GridGaussian(1.0, NAN), "std must be a number of at least 7.8.*e-31, found nan"),
+    (lambda: GridGaussian(1e-30, 1e-31), "std must be a number of at least 7.8.*e-31, found 1e-31"),
+    (lambda: GridGaussian(1.0, 1e-4), "std must be at least 0.000976562 of the bound.*take fewer bits"),
+    (lambda: GridGaussian(np.array([1.0, 9e3]), FLOAT(1)), "std must be at least 0.000976562 of the bound"),
+    (lambda: GridGaussian(1.0, 1.0, None), "grid must be a Grid, found None"),
+    (lambda: Grid(HUGE), "bits must be a whole number from 5 to 22"),
+    (lambda: Grid(jnp.int32(4)), "bits must be a whole number from 5 to 22, found 4"),
+    (lambda: Grid(20, None), "unknown source of noise None"),
+    (lambda: hush.on_device("fedavg"), "on_device takes an Algorithm, or several InTurn, found str"),
     (lambda: Proximal(jnp.float32(-1)), AT_LEAST),
     (lambda: Decay(FLOAT(NAN)), AT_LEAST),
     (lambda: Langevin(FLOAT(0)), POSITIVE),

@@ -19,6 +19,7 @@ from hush.privacy import (
     noise_multiplier_for,
     rounds_within,
 )
+from hush.privacy.calibration import most_rounds
 
 RATE = Poisson(80 / 1920)
 WAYS = [("add-or-remove", RATE), ("replace", Subset(120, 600)), ("replace", Whole()), ("add-or-remove", Poisson(0.5))]
@@ -38,9 +39,6 @@ class TestNoise:
     @given(epsilons, deltas, st.integers(1, 200), st.sampled_from(WAYS), st.sampled_from(ACCOUNTANTS))
     @settings(deadline=None, max_examples=15)
     def test_safe_and_tight(self, epsilon, delta, rounds, way, accountant):
-        if accountant == "pld" and isinstance(way[1], Subset):
-            accountant = "least"
-
         def spends(noise):
             return epsilon_spent({Release(noise, *way): rounds}, delta, accountant)
 
@@ -83,8 +81,10 @@ class TestNoise:
     def test_what_has_no_proof_is_refused_before_any_work(self):
         with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for add-or-remove"):
             noise_multiplier_for(1.0, 1e-5, 10, "replace", RATE)
-        with pytest.raises(NoGuarantee, match="privacy loss distributions are known for Poisson sampling"):
-            noise_multiplier_for(1.0, 1e-5, 10, "replace", Subset(1, 10), "pld")
+        with pytest.raises(NoGuarantee, match="privacy loss distributions are known for Gaussian noise"):
+            noise_multiplier_for(1.0, 1e-5, 10, "replace", Whole(), "pld", law="discrete gaussian")
+        with pytest.raises(NoGuarantee, match="sampling is accounted for with Gaussian noise"):
+            noise_multiplier_for(1.0, 1e-5, 10, "replace", Subset(1, 10), law="discrete gaussian")
 
 
 class TestRounds:
@@ -103,6 +103,20 @@ class TestRounds:
         found = rounds_within(release, epsilon, 1e-5, most=5000)
         assert found == 0 or epsilon_spent({release: found}, 1e-5) <= epsilon
         assert found == 5000 or epsilon_spent({release: found + 1}, 1e-5) > epsilon
+
+    def test_rounds_of_several_releases_and_an_end(self):
+        """One of each a round, and what has no proof after 40 rounds: counted one by one."""
+        first, second = Release(3.0, "replace", Subset(120, 600)), Release(9.0, "replace")
+
+        def over(rounds):
+            if rounds > 40:
+                raise NoGuarantee("the noise is correlated over 40 rounds")
+            return {first: rounds, second: -(-rounds // 5)}
+
+        for epsilon in (0.1, 1.0, 3.0, 50.0):
+            counted = sum(epsilon_spent(over(rounds), 1e-5) <= epsilon for rounds in range(1, 41))
+            assert most_rounds(over, epsilon, 1e-5) == counted
+        assert (counted, most_rounds(over, 1.0, 1e-5, most=3)) == (40, 3)
 
     def test_noise_for_rounds_and_back(self):
         noise = noise_multiplier_for(1.5, 1e-5, 300, "add-or-remove", RATE)

@@ -111,7 +111,7 @@ class TestEquation16:
         sampling = Subset(120, 600)
         found = bought(1.0, 1e-4, sampling, rounds=100)
         release = Release(found.noise_multiplier, "replace", sampling)
-        assert found.composed == spent({release: 100}, 1e-4).epsilon > 15 * found.promised
+        assert found.composed == spent({release: 100}, 1e-4).epsilon > 6 * found.promised
 
     def test_a_delta_of_the_rate_buys_everything(self):
         assert bought(1.0, 0.11, Subset(1, 10)).per_round == 0.0

@@ -49,11 +49,12 @@ def test_epsilon_is_that_of_the_worst_client(local, digits):
 def test_the_status_tells_all_that_belongs_to_the_figure(local):
     status = json.loads((local.folder / "status.json").read_text())["privacy"]
     assert status["epsilon"] == pytest.approx(local.clients["epsilon"].max())
-    assert status["pld"] is None
+    assert status["epsilon"] == status["pld"] < status["rdp"]
     assert status["delta"] == 1e-4
     assert status["guarantee"]["what is protected"] == "one example of one client"
     assert "operating system" in status["noise"]
-    assert any(value.startswith("not known") for _, value in figures(status))
+    assert not any(value.startswith("not known") for _, value in figures(status))
+    assert any(value.startswith("not known") for _, value in figures(status | {"pld": None}))
 
 
 def test_the_page_has_the_guarantee_the_clients_and_their_updates(local):

@@ -13,8 +13,9 @@ from hush.algorithms import ALGORITHMS, fedavg, feddane, fedprox, scaffold
 from hush.cohort import COHORTS, Everyone, Poisson, SchemeI, Uniform
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Stage
+from hush.core.grid import Grid
 from hush.core.schedules import SCHEDULES, InverseTime, Optax, StronglyConvex
-from hush.local import Gradient, LocalSGD, Proximal, Shuffled, WeightDecay
+from hush.local import ClippedPerExample, Gradient, LocalSGD, Proximal, Shuffled, WeightDecay
 from hush.server import Optimiser
 from hush.settings import (
     Plan,
@@ -30,7 +31,7 @@ from hush.settings import (
 from hush.settings.defaults import NEEDED
 from hush.settings.schema import TABLES, name_of, schema
 from hush.tasks import TASKS, digits, linear_regression
-from hush.uplink import Clip
+from hush.uplink import Clip, GridGaussian
 
 FEDAVG = {"algorithm": {"name": "fedavg", "clients": 4, "steps": 3, "batch": 8}}
 PIECES = {"cohort": {"piece": "uniform", "size": 4}, "local": {"piece": "sgd", "lr": 0.1, "steps": 3}}
@@ -97,6 +98,14 @@ class TestRoundTrip:
         assert "steps" not in tables["local"]  # None is left out
         assert "needs" not in tables["local"]["direction"][0]  # so is what cannot be set
         assert there_and_back(scaffold(clients=3))["local"]["inner"]["piece"] == "sgd"
+
+    def test_grids(self):
+        oracle = ClippedPerExample(1.0, 0.5, grid=Grid(16))
+        local = LocalSGD(0.1, steps=1, oracle=oracle)
+        tables = there_and_back(Algorithm(Uniform(3), local, uplink=(GridGaussian(1.0, 8.0, Grid(12, "system")),)))
+        assert tables["uplink"][0]["grid"] == {"piece": "grid", "bits": 12, "source": "system"}
+        tables["local"]["oracle"]["grid"] = {"bits": 8}  # there is but one kind of grid
+        assert build(tables).algorithm.local.oracle.grid == Grid(8)
 
     def test_phases(self):
         tables = there_and_back(feddane(clients=5))

@@ -14,7 +14,7 @@ from hush.core.check import flag, known, number, positive, whole
 from hush.core.contract import Cohort, ServerRule, Stage
 from hush.core.schedules import Rate
 from hush.local import ClippedToBroadcast
-from hush.privacy import noise_multiplier_for, releases
+from hush.privacy import NoGuarantee, noise_multiplier_for, releases
 from hush.server import AdaptingClip, CorrelatedNoise
 from hush.uplink import QSGD, Gaussian
 
@@ -52,6 +52,7 @@ def dp_fedavg(
     noise_multiplier      z: the noise on the sum over the clipping bound; or `epsilon`, `delta` and `rounds` to find it
     draw                  poisson (each client on its own: the tight figure), uniform (a fixed number), cyclic (in turn)
     noise                 added at the server, or at each client, z·clip/√clients there, where only the sum is seen
+                          (then sampling is not counted upon to hide anybody, and draw is uniform or cyclic)
     bands, rounds         noise correlated over the rounds, which largely cancels in the model; with draw="cyclic"
     levels                QSGD on each update: before the clipping, or after the noise where clients add it
     """
@@ -68,7 +69,7 @@ def dp_fedavg(
         raise ValueError("adaptive clipping follows updates, not models: clipping must be 'difference'")
     if noise_multiplier is None:
         target = _target(epsilon, delta, rounds)
-        z = _calibrated(clients, population, draw, bands, *target)
+        z = _calibrated(clients, population, draw, noise, bands, *target)
     elif (epsilon, delta) != (None, None):
         raise ValueError("give either noise_multiplier, or epsilon with delta and rounds, not both")
     else:
@@ -109,9 +110,19 @@ def _target(epsilon: float | None, delta: float | None, rounds: int | None) -> t
 
 
 def _calibrated(
-    clients: int, population: int, draw: str, bands: int | None, epsilon: float, delta: float, rounds: int
+    clients: int, population: int, draw: str, noise: str, bands: int | None, epsilon: float, delta: float, rounds: int
 ) -> float:
-    """The least z within (ε, δ) after so many rounds; a client that is replaced moves the sum by twice the bound."""
+    """The least z within (ε, δ) after so many rounds; a client that is replaced moves the sum by twice the bound.
+
+    Where clients add the noise, who sees the sum sees who is in it: then sampling hides nobody.
+    """
+    if noise == "client" and draw != "cyclic":
+        if draw == "poisson":
+            raise NoGuarantee(
+                "with draw='poisson' the number of clients of a round is random, and with it the noise they add "
+                "together: take draw='uniform' or 'cyclic', or give a noise_multiplier"
+            )
+        return 2 * noise_multiplier_for(epsilon, delta, rounds, "replace", releases.Whole())
     if draw == "poisson":
         return noise_multiplier_for(epsilon, delta, rounds, "add-or-remove", releases.Poisson(clients / population))
     if draw == "uniform":

@@ -8,6 +8,7 @@ from hush.algorithms.assembly import as_rate, decaying, participants
 from hush.core.algorithm import Algorithm
 from hush.core.check import known, number, whole
 from hush.core.contract import LocalRule, Stage
+from hush.core.grid import Grid
 from hush.core.schedules import Rate
 from hush.local import Batches, ClippedPerExample, Fresh, Full, LocalSGD, Perturbed, Subset
 from hush.privacy import NoGuarantee, noise_multiplier_for, releases
@@ -34,6 +35,8 @@ def private_fedpaq(
     block: int | None = None,
     code: str = "dense",
     microbatch: int | None = None,
+    grid_bits: int | None = None,
+    dimension: int | None = None,
     server_lr: Rate = 1.0,
     weight_decay: float = 0.0,
     weighting: str = "equal",
@@ -43,19 +46,26 @@ def private_fedpaq(
     The noise is `noise_multiplier` sensitivities; or what an `epsilon` with its `delta` asks for after so many
     `participations` of a client that holds `examples` examples. A client draws `steps` batches of different examples;
     `batch=None` is all of its data in every step, which hides an example best where clients hold little.
+
+    With `grid_bits` (20, say) the noise is discrete and on a grid, as a device needs it; an `epsilon` then also takes
+    the model's `dimension`, as rounding to the grid costs a little noise.
     """
     known("perturbation", perturbation, PERTURBATIONS)
+    grid = None if grid_bits is None else Grid(grid_bits)
     if noise_multiplier is None:
-        noise_multiplier = _calibrated(epsilon, delta, participations, examples, perturbation, steps, batch)
+        law = "gaussian" if grid is None else "discrete gaussian"
+        noise_multiplier = _calibrated(epsilon, delta, participations, examples, perturbation, steps, batch, law)
+        if grid is not None:
+            noise_multiplier = grid.noise_multiplier_for(noise_multiplier, dimension)
     elif (epsilon, delta, participations, examples) != (None,) * 4:
         raise ValueError("give either noise_multiplier, or epsilon with delta, participations and examples, not both")
     decay = decaying(weight_decay)
     z, bound = number("noise_multiplier", noise_multiplier), number("clip", clip)
     by_step = perturbation == "step"
-    oracle = ClippedPerExample(bound, z if by_step else 0.0, microbatch)
+    oracle = ClippedPerExample(bound, z if by_step else 0.0, microbatch, grid if by_step else None)
     batches: Batches = Full() if batch is None else Fresh(batch) if by_step else Subset(batch)
     inner = LocalSGD(as_rate(lr), steps=steps, batches=batches, direction=decay, oracle=oracle)
-    local: LocalRule = inner if by_step else Perturbed(inner, z)
+    local: LocalRule = inner if by_step else Perturbed(inner, z, grid)
     uplink: tuple[Stage, ...] = () if levels is None else (QSGD(levels, block, code),)
     return Algorithm(participants(clients, weighting), local, uplink, server=Add(as_rate(server_lr, "server_lr")))
 
@@ -68,6 +78,7 @@ def _calibrated(
     perturbation: str,
     steps: int,
     batch: int | None,
+    law: str,
 ) -> float:
     """The least noise within (ε, δ) after so many rounds of a client."""
     if epsilon is None or delta is None or participations is None or examples is None:
@@ -83,4 +94,4 @@ def _calibrated(
     if taken > examples:
         raise NoGuarantee(f"a client of {examples} examples has no {taken} different ones for a round")
     uses = participations * (steps if perturbation == "step" else 1)
-    return noise_multiplier_for(epsilon, delta, uses, "replace", releases.Subset(taken, examples))
+    return noise_multiplier_for(epsilon, delta, uses, "replace", releases.Subset(taken, examples), law=law)

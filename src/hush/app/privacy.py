@@ -203,7 +203,7 @@ def _print_answers(question: Question, answers: list[Answer]) -> None:
     title = f"{SYMBOLS[question.asked]} for {', '.join(given)}, δ {question.delta:g}"
     print_table(("sampling", "neighbours", "sensitivity", "rate", "by Rényi", "by distribution", "best"), rows, title)
     if any(found.pld is None for found in answers):
-        typer.echo("–: no privacy loss distribution is known for this; Rényi divergences are.")
+        typer.echo("–: δ is too near rounding for privacy loss distributions; Rényi divergences have no such limit.")
 
 
 def _cell(asked: str, value: float | None) -> str:

@@ -5,6 +5,8 @@ share of all examples, the aim is always Σ_i p_i · message_i over the whole po
 the place of p_i, as papers 000 and 002 do. With equal clients the two are the same.
 """
 
+from bisect import bisect_left
+from functools import cache
 from typing import ClassVar
 
 import equinox as eqx
@@ -19,8 +21,8 @@ from hush.core.keys import Key
 from hush.core.shuffle import shuffled
 
 WEIGHTINGS = ("examples", "equal")
-# How likely a round of a Poisson cohort may find too few places: never, for all that will be run.
-OVERFLOW = 1e-12
+# How likely a round of a Poisson cohort may find too few places: never, for all that will be run, and little beside δ.
+OVERFLOW = 1e-20
 
 
 def _importance(weighting: str, population: Population) -> jax.Array:
@@ -32,6 +34,38 @@ def _at_most(size: int, clients: int, cohort: str) -> int:
     if size > clients:
         raise ValueError(f"cohort {cohort} draws {size} different clients, but there are only {clients}")
     return size
+
+
+@cache
+def _enough(clients: int, rate: float) -> int:
+    """The fewest places that a round needs more of with a probability of OVERFLOW at most."""
+    # SciPy inverts the distribution function in floating point, where 1 − 1e-20 is one.
+    return bisect_left(range(clients), True, key=lambda places: bool(stats.binom.sf(places, clients, rate) <= OVERFLOW))
+
+
+def _product_modulo(number: jax.Array, factor: int, modulus: int) -> jax.Array:
+    """number · factor mod modulus, the number below the modulus and all below 2^31; the product may need 62 bits.
+
+    Horner's rule over the bits of the factor: no step is larger than twice a number below 2^31, which 32 bits hold.
+    """
+    number, found = number.astype(jnp.uint32), jnp.uint32(0)
+    for bit in f"{factor:b}":
+        found = 2 * found % modulus
+        if bit == "1":
+            found = (found + number) % modulus
+    return found
+
+
+def _with_probability(key: Key, probability: float, count: int) -> jax.Array:
+    """Independent events of ⌊probability · 2^64⌋ / 2^64 each: never more than asked for, and everything at one.
+
+    A floating-point uniform has 2^23 values, so that comparing with it rounds a probability up to the next of them.
+    """
+    high, low = divmod(int(probability * 2.0**64), 2**32)  # exact: a power of two, then the floor
+    if high == 2**32:
+        return jnp.ones(count, bool)
+    words = random.bits(key, (2, count), jnp.uint32)
+    return (words[0] < jnp.uint32(high)) | ((words[0] == jnp.uint32(high)) & (words[1] < jnp.uint32(low)))
 
 
 class Everyone(Cohort):
@@ -97,7 +131,8 @@ class Cyclic(Cohort):
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = jnp.arange(self.size)
         # Block by block of a circle whose length the blocks divide; the clients left over join in later laps.
-        ids = (jnp.asarray(number) % population.clients * self.size + places) % population.clients
+        first = _product_modulo(jnp.asarray(number) % population.clients, self.size, population.clients)
+        ids = ((first + places.astype(jnp.uint32)) % population.clients).astype(jnp.int32)
         importance = _importance(self.weighting, population)[ids]
         share = jnp.sum(importance)
         return Draw(ids, importance / share, places >= 0, share)
@@ -154,7 +189,7 @@ SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight
 class Poisson(Cohort):
     """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
 
-    The number of places is fixed so high that a round needs more of them with probability below 1e-12.
+    The number of places is fixed so high that a round needs more of them with probability below 1e-20.
     """
 
     rate: float = eqx.field(static=True, converter=scalar)
@@ -167,14 +202,14 @@ class Poisson(Cohort):
         known("weighting", self.weighting, WEIGHTINGS)
 
     def slots(self, clients: int) -> int:
-        return max(1, min(clients, int(stats.binom.isf(OVERFLOW, clients, self.rate)) + 1))
+        return max(1, _enough(clients, self.rate))
 
     def usual(self, clients: int) -> int:
         return max(1, min(self.slots(clients), round(self.rate * clients)))
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = self.slots(population.clients)
-        chosen = random.bernoulli(key, self.rate, (population.clients,))
+        chosen = _with_probability(key, self.rate, population.clients)
         ids = jnp.nonzero(chosen, size=places, fill_value=0)[0]
         active = jnp.arange(places) < jnp.sum(chosen)
         weights = jnp.where(active, _importance(self.weighting, population)[ids] / self.rate, 0)

@@ -159,7 +159,16 @@ class Cohort(eqx.Module):
         """Draw the clients of one round, which is the `number`-th from 0."""
 
 
-class LocalRule(eqx.Module):
+class ClientPiece(eqx.Module):
+    """What runs on a client's own device, and may have to hide something there."""
+
+    @property
+    def float_noise(self) -> bool:
+        """Whether it draws privacy noise in floats, which can be undone: good for simulations, not for devices."""
+        return False
+
+
+class LocalRule(ClientPiece):
     """What a client computes: from the broadcast and its own data to a message of named vectors."""
 
     @property
@@ -192,7 +201,7 @@ class LocalRule(eqx.Module):
         return state
 
 
-class Stage(eqx.Module):
+class Stage(ClientPiece):
     """What is done to one vector of one client's message before it is sent."""
 
     @property

@@ -73,10 +73,11 @@ def _swept(sweep: Mapping[str, Sequence[float]] | None) -> dict[str, list[float]
 def float_settings(tree: Any) -> dict[str, float]:
     """Every float setting of an algorithm by its path, such as `local.lr`: all that a sweep can go over."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {_dotted(path): float(leaf) for path, leaf in leaves if isinstance(leaf, FLOATS)}
+    return {dotted(path): float(leaf) for path, leaf in leaves if isinstance(leaf, FLOATS)}
 
 
-def _dotted(path: Sequence[Any]) -> str:
+def dotted(path: Sequence[Any]) -> str:
+    """The place of a leaf as a sweep names it."""
     names = (getattr(part, "name", getattr(part, "key", getattr(part, "idx", None))) for part in path)
     return ".".join(str(name) for name in names)
 
@@ -110,7 +111,7 @@ def with_lanes(algorithm: Any, lanes: Sequence[Lane]) -> Any:
 
     def spread(path: Any, leaf: Any) -> Any:
         if isinstance(leaf, FLOATS):
-            name = _dotted(path)
+            name = dotted(path)
             if name in swept:
                 return jnp.asarray(np.array([lane.settings[name] for lane in lanes], np.float32))
             return jnp.full(len(lanes), leaf, jnp.float32)
@@ -129,4 +130,4 @@ def keys(seed: int, lanes: Sequence[Lane]) -> Key:
 
 def at_point(algorithm: Any, settings: Mapping[str, float]) -> Any:
     """The algorithm with the settings of one point of a sweep."""
-    return jax.tree_util.tree_map_with_path(lambda path, leaf: settings.get(_dotted(path), leaf), algorithm)
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: settings.get(dotted(path), leaf), algorithm)

@@ -7,12 +7,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from hush.core.check import at_least
-from hush.core.contract import ClientData, Params, State
+from hush.core.contract import ClientData, ClientPiece, Params, State
 from hush.core.keys import Key
 from hush.local.batches import everything
 
@@ -25,7 +24,7 @@ class Step(NamedTuple):
     lr: jax.Array
 
 
-class Direction(eqx.Module):
+class Direction(ClientPiece):
     """One link of the chain."""
 
     @property

@@ -38,6 +38,7 @@ class Langevin(Direction):
     prior: float = 0.0
     unbiased_for: Cohort | None = None
     needs = ()
+    float_noise = True
 
     def __check_init__(self) -> None:
         positive("temperature", self.temperature)

@@ -9,8 +9,10 @@ from jax import random
 
 from hush.core.check import positive
 from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
 from hush.local.clipped import ClippedPerExample
+from hush.local.directions import Proximal, WeightDecay
 from hush.local.sgd import LocalSGD, one_rate_a_round
 
 
@@ -26,11 +28,36 @@ def output_sensitivity(
     return 2 * lr * bound * (steps - 1 + weight)
 
 
+def output_rounding(
+    lr: float | jax.Array,
+    bound: float | jax.Array,
+    steps: int | jax.Array,
+    strength: float | jax.Array,
+    model: Vector,
+) -> jax.Array:
+    """How much further apart rounding can carry two updates: beside large numbers a small step is rounded to any size.
+
+    With X = max|x| and µ what decay and proximal terms add up to, no |y_t| is above Y = (1 + Eηµ)X + EηC. A step rounds
+    each number by half of 2^-23 of (1 + 3ηµ)Y + 3ηC at most, in both trainings, and the steps that follow carry them
+    no further apart; their last difference rounds once more. Over d numbers that is √d as much.
+    """
+    pull = lr * strength
+    most = (1 + steps * pull) * jnp.max(jnp.abs(model)) + steps * lr * bound
+    return 2.0**-23 * (steps + 1) * model.size**0.5 * ((1 + 3 * pull) * most + 3 * lr * bound)
+
+
 class Perturbed(LocalRule):
-    """x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size."""
+    """x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size.
+
+    To what is proved of exact numbers is added what rounding can do beside a model of large ones.
+
+    With a `grid` the update is rounded to the nearest of its points and the noise is discrete Gaussian: what a device
+    needs. Rounding costs a little of z, see `grid_multiplier`.
+    """
 
     inner: LocalSGD
     noise_multiplier: float  # z
+    grid: Grid | None = None
     sends = ("update",)
 
     def __check_init__(self) -> None:
@@ -41,6 +68,16 @@ class Perturbed(LocalRule):
             )
         one_rate_a_round("Perturbed", self.inner)
         positive("noise_multiplier", self.noise_multiplier)
+        check_grid(self.grid, self.noise_multiplier)
+
+    @property
+    def float_noise(self) -> bool:
+        return self.grid is None
+
+    def grid_multiplier(self, dimension: int) -> float:
+        """The noise multiplier to account with, of an update of d numbers, as `ClippedPerExample` has it for a step."""
+        z = float(self.noise_multiplier)
+        return z if self.grid is None else self.grid.multiplier(z, dimension)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -53,11 +90,22 @@ class Perturbed(LocalRule):
         """Δ_k of a client with so many examples."""
         oracle: Any = self.inner.oracle
         weight = self.inner.batches.largest_weight(size)
-        lr = self.inner.learning_rate(broadcast)
-        return output_sensitivity(lr, oracle.bound, self.inner.count(size), weight)
+        lr, steps = self.inner.learning_rate(broadcast), self.inner.count(size)
+        rounding = output_rounding(lr, oracle.bound, steps, self._strength, broadcast["model"])
+        return output_sensitivity(lr, oracle.bound, steps, weight) + rounding
+
+    @property
+    def _strength(self) -> float | jax.Array:
+        """What decay and proximal terms add up to; other directions have no guarantee here."""
+        decays = (turn.amount for turn in self.inner.direction if isinstance(turn, WeightDecay))
+        return sum((*decays, *(turn.mu for turn in self.inner.direction if isinstance(turn, Proximal))), start=0.0)
 
     def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
         message, info = self.inner(key, broadcast, state, data)
         std = self.noise_multiplier * self.sensitivity(broadcast, data.size)
-        noisy: Vector = message["update"] + std * random.normal(at(key, "noise"), message["update"].shape)
+        update = message["update"]
+        if self.grid is None:
+            noisy: Vector = update + std * random.normal(at(key, "noise"), update.shape)
+        else:
+            noisy = self.grid.noisy(key, update, std)
         return {"update": noisy}, info | {"noise_std": jnp.asarray(std)}

@@ -11,7 +11,7 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from hush.core.check import known, scalar, whole
-from hush.core.contract import ClientData, Info, LocalRule, Message, Params, Population, State
+from hush.core.contract import ClientData, ClientPiece, Info, LocalRule, Message, Params, Population, State
 from hush.core.keys import Key, at
 from hush.core.memory import check_room
 from hush.core.schedules import Rate, check_rate, rate
@@ -19,7 +19,7 @@ from hush.local.batches import Batches, Full
 from hush.local.directions import Direction, Step
 
 
-class Oracle(eqx.Module):
+class Oracle(ClientPiece):
     """How a batch becomes a gradient."""
 
     @abstractmethod

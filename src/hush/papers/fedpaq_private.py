@@ -16,6 +16,7 @@ from hush.papers.fedpaq_lab import DELTA, FedPAQLab, PrivateSetting, Setting
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.privacy import Subset, noise_multiplier_for
 from hush.privacy.printed import equation_16_noise
+from hush.privacy.shown import rounded_up
 from hush.report.plots import Line, chart
 from hush.report.records import final
 
@@ -54,7 +55,7 @@ def _row(lab: FedPAQLab, setting: PrivateSetting, **named: object) -> dict[str, 
         "loss": round(float(last["train_loss"].mean()), 3),
         "accuracy %": round(100 * float(last["accuracy"].mean()), 2),
         "deviation": round(100 * float(last["accuracy"].std()), 2),
-        "ε spent": round(float(last["epsilon"].max()), 2),
+        "ε spent": float(rounded_up(float(last["epsilon"].max()))),
     }
 
 

@@ -3,10 +3,11 @@
 Three bounds, each valid by itself at the same δ, so that the least of them is valid too:
 
 - Rényi divergences (`renyi`), which add up and are then turned into ε. They know every release there is here.
-- Privacy loss distributions, convolved by dp_accounting; nearly exact, rounded to the safe side. They know Poisson
-  sampling, and nothing of subsets without replacement: there `pld` is None, not a guess.
+- Privacy loss distributions (`distributions`), which compose by convolution; nearly exact, rounded to the safe side.
 - The Gaussian in closed form. k releases of multipliers z_j without sampling are one of (Σ z_j^-2)^(-1/2), exactly; and
   sampling only ever helps, so the same number bounds sampled releases.
+
+The last two hold for Gaussian noise: with a discrete Gaussian among the releases, Rényi divergences are all there is.
 
 dp_accounting's PLDAccountant doubles the sensitivity of a Gaussian when told that units are replaced, while its
 RdpAccountant takes the multiplier as it is: ε of GaussianDpEvent(2.0) at δ = 1e-5 is 2.17 by the second whatever the
@@ -16,17 +17,17 @@ relation, but by the first 1.99 for add-or-remove and 4.38 for replace. Our mult
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from math import exp, expm1, floor, inf, log, log1p, log2, sqrt
+from math import exp, inf, log1p, sqrt
 from typing import Any, NamedTuple
 
 import dp_accounting
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
 from hush.core.check import at_least, known, whole
 from hush.privacy import renyi
+from hush.privacy.distributions import Part, composed, epsilon_at, rounding
 from hush.privacy.releases import NoGuarantee, Poisson, Release, Subset, fraction
 
 Releases = Mapping[Release, int] | Iterable[tuple[Release, int]]
@@ -46,10 +47,9 @@ class Spent(NamedTuple):
     """ε at one δ, by each accountant."""
 
     rdp: float  # Rényi
-    pld: (
-        float | None
-    )  # privacy loss distributions, in closed form where nothing is sampled; None where they do not apply
-    unsampled: float  # as if nothing were sampled, in closed form
+    # privacy loss distributions, in closed form where nothing is sampled; None where they do not apply
+    pld: float | None
+    unsampled: float  # as if nothing were sampled, in closed form; infinite where that does not apply
 
     @property
     def epsilon(self) -> float:
@@ -80,7 +80,7 @@ def epsilon_spent(releases: Releases, delta: float, accountant: str = "least") -
     found = _rdp(given, delta) if accountant == "rdp" else _pld(given, delta)
     if found is None:
         raise NoGuarantee(
-            "privacy loss distributions are known for Poisson sampling and for none, where rounding stays far below δ; "
+            "privacy loss distributions are known for Gaussian noise, where rounding stays far below δ; "
             f"found {', '.join(sorted(str(release) for release, _ in given))} and δ = {delta:g}"
         )
     return found
@@ -100,9 +100,11 @@ def delta_at(releases: Releases, epsilon: float) -> float:
     noise = _together(given)
     if noise == 0:
         return 1.0
-    found = [_gaussian_delta(noise, epsilon), float(compute_delta(renyi.ORDERS, _divergences(given), epsilon)[0])]
-    if _has_distribution(given) and any(release.sampled for release, _ in given) and _rdp(given, 0.5) < HOPELESS:
-        found.append(float(_distribution(given).get_delta_for_epsilon(epsilon)) + _rounding(given))
+    found = [float(compute_delta(renyi.ORDERS, _divergences(given), epsilon)[0])]
+    if not _discrete(given):
+        found.append(_gaussian_delta(noise, epsilon))
+        if any(release.sampled for release, _ in given) and not _hopeless(given, 0.5):
+            found.append(float(_distribution(given).get_delta_for_epsilon(epsilon)) + _rounding(given))
     return min(found)
 
 
@@ -126,6 +128,10 @@ def _spent(given: Counts, delta: float) -> Spent:
     return Spent(_rdp(given, delta), _pld(given, delta), _unsampled(given, delta))
 
 
+def _discrete(given: Counts) -> bool:
+    return any(release.discrete for release, _ in given)
+
+
 # Closed form
 
 
@@ -143,6 +149,8 @@ def _noise(release: Release) -> float:
 def _unsampled(given: Counts, delta: float) -> float:
     if not given:
         return 0.0
+    if _discrete(given):
+        return inf
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         return float(dp_accounting.get_epsilon_gaussian(_together(given), delta))
 
@@ -165,7 +173,9 @@ def _curve(release: Release) -> renyi.Vector:
         return np.full(len(renyi.ORDERS), inf)
     if not release.sampled:
         return renyi.unsampled(noise)
-    return renyi.poisson(noise, rate) if isinstance(release.sampling, Poisson) else renyi.subset(noise, rate)
+    if isinstance(release.sampling, Poisson):
+        return renyi.poisson(noise, rate)
+    return renyi.subset_of_any(noise, rate) if release.discrete else renyi.subset(noise, rate)
 
 
 def _divergences(given: Counts) -> renyi.Vector:
@@ -180,61 +190,39 @@ def _rdp(given: Counts, delta: float) -> float:
 # Privacy loss distributions
 
 
-def _has_distribution(given: Counts) -> bool:
-    return not any(release.sampled and isinstance(release.sampling, Subset) for release, _ in given)
-
-
 def _pld(given: Counts, delta: float) -> float | None:
-    if not _has_distribution(given):
+    if _discrete(given):
         return None
     if not any(release.sampled for release, _ in given) or _together(given) == 0:
         return _unsampled(given, delta)
     if delta < 10 * _rounding(given):
         return None
-    if _rdp(given, delta) > HOPELESS:
+    if _hopeless(given, delta):
         return inf
-    return float(_distribution(given).get_epsilon_for_delta(delta - _rounding(given)))
+    return epsilon_at(_distribution(given), delta - _rounding(given))
+
+
+def _hopeless(given: Counts, delta: float) -> bool:
+    if _rdp(given, delta) <= HOPELESS:
+        return False
+    # Rényi bounds of subsets may be far above what they cost: Poisson sampling is a gauge of it, if no bound.
+    gauges = [
+        (Release(release.noise_multiplier, "add-or-remove", Poisson(release.sampling.rate)), count)
+        for release, count in given
+    ]
+    return _rdp(frozenset(gauges), delta) > HOPELESS
 
 
 def _rounding(given: Counts) -> float:
-    """What the convolutions may err by, several times what was measured. It is taken off δ; δ must be well above it."""
-    return 1e-15 * (1000 + sum(count for _, count in given))
+    return rounding(sum(count for _, count in given))
 
 
 def _distribution(given: Counts) -> Any:
     """All of them composed; what is not sampled comes as the one Gaussian that it is."""
     unsampled = frozenset((release, count) for release, count in given if not release.sampled)
-    parts = [(_noise(release), release.sampling.rate, count) for release, count in given if release.sampled]
-    if unsampled:
-        parts.append((_together(unsampled), 1.0, 1))
-    interval = _interval(parts)
-    first, *others = [
-        _one_distribution(noise, rate, interval).self_compose(count) for noise, rate, count in sorted(parts)
+    parts = [
+        (Part(_noise(release), release.sampling.rate, isinstance(release.sampling, Subset)), count)
+        for release, count in given
+        if release.sampled
     ]
-    for other in others:
-        first = first.compose(other)
-    return first
-
-
-@lru_cache(maxsize=64)
-def _one_distribution(noise: float, rate: float, interval: float) -> Any:
-    # Add-or-remove whatever the relation is: see the top of this file.
-    return privacy_loss_distribution.from_gaussian_mechanism(
-        noise, sampling_prob=rate, value_discretization_interval=interval
-    )
-
-
-def _interval(parts: Iterable[tuple[float, float, int]]) -> float:
-    """How finely losses are told apart: 32 steps to the deviation of the narrowest, but no more than is worth the time.
-
-    Rounding is to the safe side however coarse. A power of two, so that other counts find the distribution made.
-    """
-    steps, squares = [], 0.0
-    for noise, rate, count in parts:
-        largest = 10 / noise + 0.5 / noise**2  # the loss without sampling, ten standard deviations out
-        width = largest + log(rate + (1 - rate) * exp(-largest))
-        spread = min(width, rate * sqrt(expm1(min(noise**-2, 100))))
-        steps.append(min(max(spread / 32, width / 2**15), width / 2**10))
-        squares += count * spread**2
-    # Below the last, differences of δ from step to step drown in rounding.
-    return float(2.0 ** floor(log2(max(min(steps), 20 * sqrt(squares) / 2**18, 2**-22))))
+    return composed([*parts, (Part(_together(unsampled)), 1)] if unsampled else parts)

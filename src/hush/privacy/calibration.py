@@ -5,13 +5,14 @@ noise, never privacy.
 """
 
 from collections.abc import Callable
-from math import sqrt
+from dataclasses import replace
+from math import inf, log, sqrt
 
 import dp_accounting
 import numpy as np
 
 from hush.core.check import known, positive, whole
-from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE, epsilon_spent
+from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE, Releases, epsilon_spent
 from hush.privacy.releases import NoGuarantee, Release, Sampling, Whole, fraction
 
 TOLERANCE = 1e-4  # relative, of the noise
@@ -28,7 +29,13 @@ def gaussian_noise(epsilon: float, delta: float) -> float:
 
 
 def noise_multiplier_for(
-    epsilon: float, delta: float, rounds: int, relation: str, sampling: Sampling, accountant: str = "least"
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    relation: str,
+    sampling: Sampling,
+    accountant: str = "least",
+    law: str = "gaussian",
 ) -> float:
     """The least noise over sensitivity whose ε after so many rounds is within the target, to a relative 1e-4.
 
@@ -43,12 +50,12 @@ def noise_multiplier_for(
     fraction("delta", delta)
     whole("rounds", rounds)
     known("accountant", accountant, ACCOUNTANTS)
-    Release(1.0, relation, sampling)  # refuses what has no proof, before any work
+    one = Release(1.0, relation, sampling, law)  # refuses what has no proof, before any work
 
     def within(noise: float) -> bool:
-        return epsilon_spent({Release(noise, relation, sampling): rounds}, delta, accountant) <= epsilon
+        return epsilon_spent({replace(one, noise_multiplier=noise): rounds}, delta, accountant) <= epsilon
 
-    if sampling.rate < 1 or accountant == "rdp":
+    if one.sampled or one.discrete or accountant == "rdp":
         return _least(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds")
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         noise = max(NO_NOISE, float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * sqrt(rounds))
@@ -82,25 +89,48 @@ def rounds_within(
     >>> rounds_within(Release(1.6, "add-or-remove", Poisson(80 / 1920)), epsilon=1.5, delta=1e-5, accountant="rdp")
     116
     """
+    return most_rounds(lambda rounds: {release: rounds}, epsilon, delta, most, accountant)
+
+
+def most_rounds(
+    over: Callable[[int], Releases], epsilon: float, delta: float, most: int = MOST_ROUNDS, accountant: str = "least"
+) -> int:
+    """The same for rounds of any kind: `over(n)` is what n of them release, and no less than what fewer do.
+
+    Distributions take their time, so that few are looked at: the search begins where Rényi divergences end, which are
+    quick and allow no more rounds, and goes on as if ε were a power of the rounds, which it nearly is.
+    """
     positive("epsilon", epsilon)
     whole("most", most)
     fraction("delta", delta)
 
-    def within(rounds: int) -> bool:
+    def spends(rounds: int) -> float:
         try:
-            return epsilon_spent({release: rounds}, delta, accountant) <= epsilon
+            return epsilon_spent(over(rounds), delta, accountant)
         except NoGuarantee:  # after so many rounds; if after one already, there is nothing to count
             if rounds == 1:
                 raise
-            return False
+            return inf
 
-    # Rényi is quick, and the least of all allows no fewer rounds: begin where it ends.
-    affordable = rounds_within(release, epsilon, delta, most, "rdp") if accountant == "least" else 0
-    step = max(1, affordable // 16)
-    while affordable < most and within(min(affordable + step, most)):
-        affordable, step = min(affordable + step, most), 2 * step
-    too_many = min(affordable + step, most + 1)
+    affordable = most_rounds(over, epsilon, delta, most, "rdp") if accountant == "least" else 0
+    too_many, costs, looks = most + 1, {0: 0.0, most + 1: inf}, 0
     while too_many - affordable > 1:
-        middle = (affordable + too_many) // 2
-        affordable, too_many = (middle, too_many) if within(middle) else (affordable, middle)
+        if affordable not in costs:
+            costs[affordable] = spends(affordable)
+        rounds = _likely(affordable, too_many, costs, epsilon)
+        if looks % 3 == 2 and too_many <= most:  # whatever shape it has, no more than a third of the looks are idle
+            rounds = (affordable + too_many) // 2
+        costs[rounds], looks = spends(rounds), looks + 1
+        affordable, too_many = (rounds, too_many) if costs[rounds] <= epsilon else (affordable, rounds)
     return affordable
+
+
+def _likely(low: int, high: int, costs: dict[int, float], epsilon: float) -> int:
+    """The last affordable number between one that is affordable and one that is not, ε being a power of it."""
+    if low == 0 or costs[low] <= 0:
+        found = 2.0 * low
+    elif costs[high] < inf:
+        found = low * (high / low) ** (log(epsilon / costs[low]) / log(costs[high] / costs[low]))
+    else:  # from one point alone: at least as its square root, for so it is without sampling
+        found = low * min(epsilon / costs[low], 100) ** 2
+    return int(min(max(found, low + 1), high - 1))

@@ -23,7 +23,7 @@ from hush.core.algorithm import Algorithm
 from hush.core.contract import Population
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
-from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee
+from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, in_words
 from hush.privacy.parts import Drawn, Sent, channel_noise, drawn_by, keeps_memory, sent_by
 from hush.privacy.releases import NoGuarantee, Release, exactly
 from hush.server import AdaptingClip, CorrelatedNoise
@@ -53,7 +53,9 @@ def client_level(phase: Algorithm, population: Population, rounds: int, trust: s
     if trust in (None, "local") and sent.std > 0 and central == 0:
         return _local(sent)
     if trust == "local":
-        raise NoGuarantee("in the local model each client must add noise to its own message; use the stage Gaussian")
+        raise NoGuarantee(
+            "in the local model each client must add noise to its own message; use the stage Gaussian or GridGaussian"
+        )
     drawn = drawn_by(phase.cohort, population)
     if central > 0 and sent.std == 0:
         std, where, who = central, "on the sum", trust or "server"
@@ -119,7 +121,14 @@ def _over_the_air(
 
 def _assumptions(sent: Sent, drawn: Drawn | None, *more: str) -> tuple[str, ...]:
     secret = (SECRET,) if drawn is not None and drawn.sampling.rate < 1 else ()
-    return (FLOATS, NOT_SEEN, *sent.assumptions, *(drawn.assumptions if drawn is not None else ()), *more, *secret)
+    return (
+        NOISE_OF[sent.law],
+        NOT_SEEN,
+        *sent.assumptions,
+        *(drawn.assumptions if drawn is not None else ()),
+        *more,
+        *secret,
+    )
 
 
 def _local(sent: Sent) -> Guarantee:
@@ -127,8 +136,8 @@ def _local(sent: Sent) -> Guarantee:
     return Guarantee(
         unit="client",
         trust="local",
-        mechanism=f"{sent.words}, Gaussian noise of z = {z:.4g} sensitivities on each message",
-        releases={0: ((Release(z, "replace", sampled.Whole()), 1),)},
+        mechanism=f"{sent.words}, {in_words(sent.law)} noise of z = {z:.4g} sensitivities on each message",
+        releases={0: ((Release(z, "replace", sampled.Whole(), sent.law), 1),)},
         assumptions=_assumptions(sent, None),
         per_client=True,
     )
@@ -141,6 +150,8 @@ def _summed(sent: Sent, drawn: Drawn) -> float:
             "something comes between the clients' noise and the sum, so that what is seen is no function of the noisy "
             "sum; say trust='local', or add the noise at the server (channel Noisy)"
         )
+    if sent.law != "gaussian":
+        raise NoGuarantee("a sum of noise on grids has another law, which is not worked out; say trust='local'")
     if drawn.fixed is None:
         raise NoGuarantee("the number of clients of a round is random, and with it the noise they add together")
     return drawn.coefficient * sent.std * sqrt(drawn.fixed)

@@ -18,6 +18,7 @@ from hush.privacy.releases import NoGuarantee
 from hush.privacy.sharing import sharing
 from hush.server import AdaptingClip, CorrelatedNoise
 from hush.tasks.problem import Holding, Supervised
+from hush.tasks.problem import dimension as parameters
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
 
@@ -30,6 +31,7 @@ class Question:
     population: Population
     rounds: int
     trust: str | None
+    dimension: int | None  # the number of parameters, if it is known
 
 
 def describe(
@@ -39,12 +41,14 @@ def describe(
     *,
     unit: str | None = None,
     trust: str | None = None,
+    dimension: int | None = None,
 ) -> Description:
     """The guarantee of an algorithm on a population for so many rounds, or a `NoGuarantee` that says why there is none.
 
     `unit` is example or client; without one, whichever has a proof. `trust` is local, sum or server, or another of
     `hush.privacy.TRUST`; without one, noise that clients add is taken for the local model, noise that the server adds
-    for a trusted server. A population alone does not tell which examples clients share: a problem does.
+    for a trusted server. A population alone does not tell which examples clients share, nor the model's `dimension`, on
+    which noise on a grid depends a little: a problem does.
     """
     population = problem if isinstance(problem, Population) else problem.population
     whole("rounds", rounds)
@@ -52,7 +56,10 @@ def describe(
         known("unit", unit, UNITS)
     if trust is not None:
         known("trust model", trust, TRUST)
-    question = Question(None if isinstance(problem, Population) else problem, population, rounds, trust)
+    if isinstance(problem, Population):
+        question = Question(None, population, rounds, trust, dimension)
+    else:
+        question = Question(problem, population, rounds, trust, parameters(problem))
     reasons = []
     for name in UNITS if unit is None else (unit,):
         try:
@@ -83,7 +90,7 @@ def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:
         raise NoGuarantee(
             f"noise inside local training needs no trust ({TRUST['local']}); found trust={question.trust!r}"
         )
-    return example_level(phase.local, question.population, question.rounds)
+    return example_level(phase.local, question.population, question.rounds, question.dimension)
 
 
 def _check_streams(algorithm: Algorithm | InTurn) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from hush.core.check import LARGEST
 from hush.core.contract import LocalRule, Population
+from hush.core.grid import Grid
 from hush.core.schedules import rate
 from hush.local import (
     Batches,
@@ -33,56 +34,59 @@ from hush.local import (
     WeightDecay,
 )
 from hush.privacy import releases as sampled
-from hush.privacy.guarantee import FLOATS, NOT_SEEN, Guarantee, Releases
+from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, Releases, in_words
 from hush.privacy.parts import CHOSEN, SIZES_KNOWN
 from hush.privacy.releases import NoGuarantee, Release, exactly
 
 REPLACE = "replace"
 AT_ONCE = 1 << 20  # step sizes
 DISJOINT = "no example is held by two clients, but where the problem itself says so"
-ASSUMPTIONS = (SIZES_KNOWN, DISJOINT, CHOSEN, FLOATS, NOT_SEEN)
+ASSUMPTIONS = (SIZES_KNOWN, DISJOINT, CHOSEN, NOT_SEEN)
+ROUNDED = "what a device's floating-point arithmetic makes of a sum of clipped gradients is within a millionth of it"
 
 
 @singledispatch
-def by_rule(local: LocalRule, population: Population, rounds: int) -> Guarantee:
+def by_rule(local: LocalRule, population: Population, rounds: int, dimension: int | None) -> Guarantee:
     """The guarantee by the kind of local rule; `by_rule.register` teaches another."""
     raise NoGuarantee(f"no proof is known for the local rule {type(local).__name__}")
 
 
-def example_level(local: LocalRule, population: Population, rounds: int) -> Guarantee:
+def example_level(local: LocalRule, population: Population, rounds: int, dimension: int | None) -> Guarantee:
     """The guarantee for one example of a client's."""
     exactly("local rule", local, *by_rule.registry)
-    return by_rule(local, population, rounds)
+    return by_rule(local, population, rounds, dimension)
 
 
 @by_rule.register
-def _(local: ClippedToBroadcast, population: Population, rounds: int) -> Guarantee:
-    return example_level(local.inner, population, rounds)  # clipping what is private already reveals no more
+def _(local: ClippedToBroadcast, population: Population, rounds: int, dimension: int | None) -> Guarantee:
+    return example_level(local.inner, population, rounds, dimension)  # clipping what is private reveals no more
 
 
 @by_rule.register
-def _(local: Scaffold, population: Population, rounds: int) -> Guarantee:
-    return example_level(local.inner, population, rounds)  # the control variate is computed from the private update
+def _(local: Scaffold, population: Population, rounds: int, dimension: int | None) -> Guarantee:
+    return example_level(local.inner, population, rounds, dimension)  # the control variate follows from the update
 
 
 @by_rule.register
-def _(local: Gradient, population: Population, rounds: int) -> Guarantee:
-    return _by_step(local, lambda size: 1, lambda size: 0.0, population)
+def _(local: Gradient, population: Population, rounds: int, dimension: int | None) -> Guarantee:
+    return _by_step(local, lambda size: 1, lambda size: 0.0, population, dimension)
 
 
 @by_rule.register
-def _(local: LocalSGD, population: Population, rounds: int) -> Guarantee:
+def _(local: LocalSGD, population: Population, rounds: int, dimension: int | None) -> Guarantee:
     dynamics = [turn for turn in local.direction if type(turn) is Langevin]
     for turn in local.direction:
         if type(turn) not in (WeightDecay, Proximal, ControlVariate, Langevin):
             raise NoGuarantee(f"the direction {type(turn).__name__} may look at the data besides the noisy gradient")
     if len(dynamics) > 1:
         raise NoGuarantee("more than one Langevin direction: their joint noise is not worked out")
+    if dynamics and getattr(local.oracle, "grid", None) is not None:
+        raise NoGuarantee("noise on a grid and Langevin noise in floats: their joint guarantee is not worked out")
 
     def own_noise(size: int) -> float:
         return sum(_langevin_multiplier(turn, local, size, population, rounds) for turn in dynamics)
 
-    return _by_step(local, lambda size: int(local.count(size)), own_noise, population)
+    return _by_step(local, lambda size: int(local.count(size)), own_noise, population, dimension)
 
 
 def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population: Population, rounds: int) -> float:
@@ -103,6 +107,7 @@ def _by_step(
     steps: Callable[[int], int],
     own_noise: Callable[[int], float],
     population: Population,
+    dimension: int | None,
 ) -> Guarantee:
     """Noise on every step's gradient: all that follows from the gradients is then private, the update included.
 
@@ -113,7 +118,8 @@ def _by_step(
         raise NoGuarantee(f"the oracle {type(oracle).__name__} does not clip each example's gradient")
     exactly("oracle", oracle, ClippedPerExample)
     exactly("batches", local.batches, Full, Fresh, Subset, Shuffled, Replacement)
-    z = {size: float(np.hypot(float(oracle.noise_multiplier), own_noise(size))) for size in _sizes(population)}
+    of_oracle, law = _noise(oracle, dimension)
+    z = {size: float(np.hypot(of_oracle, own_noise(size))) for size in _sizes(population)}
     if not min(z.values()) > 0:
         raise NoGuarantee(
             "each example's gradient is clipped, but no noise is added to the steps or to the update by the client"
@@ -122,33 +128,47 @@ def _by_step(
     return Guarantee(
         unit="example",
         trust="local",
-        mechanism=f"each example's gradient clipped to {float(oracle.bound):g}, Gaussian noise of z = {shown} "
+        mechanism=f"each example's gradient clipped to {float(oracle.bound):g}, {in_words(law)} noise of z = {shown} "
         "sensitivities on every local step",
-        releases={size: _step_releases(local.batches, noise, size, steps(size)) for size, noise in z.items()},
-        assumptions=ASSUMPTIONS,
+        releases={size: _step_releases(local.batches, noise, size, steps(size), law) for size, noise in z.items()},
+        assumptions=_assumptions(law),
         per_client=True,
     )
 
 
-def _step_releases(batches: Batches, z: float, size: int, steps: int) -> Releases:
+def _noise(piece: ClippedPerExample | Perturbed, dimension: int | None) -> tuple[float, str]:
+    """The multiplier to account with, and the law: on a grid rounding takes a little, by the dimension."""
+    if piece.grid is None:
+        return float(piece.noise_multiplier), "gaussian"
+    exactly("grid", piece.grid, Grid)
+    if dimension is None:
+        raise NoGuarantee("noise on a grid depends on how many parameters there are: give the problem, or dimension=")
+    return piece.grid_multiplier(dimension), "discrete gaussian"
+
+
+def _assumptions(law: str) -> tuple[str, ...]:
+    return (*ASSUMPTIONS, NOISE_OF[law], *(() if law == "gaussian" else (ROUNDED,)))
+
+
+def _step_releases(batches: Batches, z: float, size: int, steps: int, law: str) -> Releases:
     """What the noisy steps of one round release about an example."""
     if type(batches) is Full:
-        return ((Release(z, REPLACE, sampled.Whole()), steps),)
+        return ((Release(z, REPLACE, sampled.Whole(), law), steps),)
     if type(batches) is Fresh:
-        return ((Release(z, REPLACE, sampled.Subset(batches.size, size)), steps),)
+        return ((Release(z, REPLACE, sampled.Subset(batches.size, size), law), steps),)
     if type(batches) is Subset:  # an example is in one batch of the round at most: of all its steps, one differs
-        return ((Release(z, REPLACE, sampled.Subset(steps * batches.size, size)), 1),)
+        return ((Release(z, REPLACE, sampled.Subset(steps * batches.size, size), law), 1),)
     if type(batches) is Shuffled:  # once a pass; the order of a pass is not counted upon to hide it
-        return ((Release(z, REPLACE, sampled.Whole()), -(-steps // int(batches.steps_per_epoch(size)))),)
+        return ((Release(z, REPLACE, sampled.Whole(), law), -(-steps // int(batches.steps_per_epoch(size)))),)
     raise NoGuarantee(
         f"batches {type(batches).__name__} may hold one example many times, which nothing bounds; use Fresh or Subset"
     )
 
 
 @by_rule.register
-def _(local: Perturbed, population: Population, rounds: int) -> Guarantee:
+def _(local: Perturbed, population: Population, rounds: int, dimension: int | None) -> Guarantee:
     """Noise on the update of all steps: paper 000, Algorithm 2, with the sensitivity that is proved for it."""
-    inner, z = local.inner, float(local.noise_multiplier)
+    inner, (z, law) = local.inner, _noise(local, dimension)
     exactly("local rule", inner, LocalSGD)
     exactly("oracle", inner.oracle, ClippedPerExample)
     exactly("batches", inner.batches, Full, Fresh, Subset, Shuffled, Replacement)
@@ -157,25 +177,25 @@ def _(local: Perturbed, population: Population, rounds: int) -> Guarantee:
     _contracts(inner, rounds)
     mechanism = (
         f"each example's gradient clipped to {float(inner.oracle.bound):g}, "  # type: ignore[attr-defined]
-        f"Gaussian noise of z = {z:.4g} sensitivities on the update of a round"
+        f"{in_words(law)} noise of z = {z:.4g} sensitivities on the update of a round"
     )
     return Guarantee(
         unit="example",
         trust="local",
         mechanism=mechanism,
-        releases={size: ((_output_release(inner, z, size), 1),) for size in _sizes(population)},
-        assumptions=ASSUMPTIONS,
+        releases={size: ((_output_release(inner, z, size, law), 1),) for size in _sizes(population)},
+        assumptions=_assumptions(law),
         per_client=True,
         by_output=True,
     )
 
 
-def _output_release(inner: LocalSGD, z: float, size: int) -> Release:
+def _output_release(inner: LocalSGD, z: float, size: int, law: str) -> Release:
     """One noisy update; drawn from a subset of the client's examples only where the batches are one."""
     if type(inner.batches) is Subset:
-        return Release(z, REPLACE, sampled.Subset(int(inner.count(size)) * inner.batches.size, size))
+        return Release(z, REPLACE, sampled.Subset(int(inner.count(size)) * inner.batches.size, size), law)
     # Whatever the batches, 2ηC(E − 1 + w) holds for every choice of rows: without a subset nothing is gained by it.
-    return Release(z, REPLACE, sampled.Whole())
+    return Release(z, REPLACE, sampled.Whole(), law)
 
 
 def _contracts(inner: LocalSGD, rounds: int) -> None:

@@ -11,6 +11,7 @@ from math import exp, inf
 import numpy as np
 
 from hush.privacy.accounting import Spent, spent
+from hush.privacy.calibration import most_rounds
 from hush.privacy.releases import NoGuarantee, Release
 from hush.privacy.sharing import Sharing
 
@@ -30,6 +31,8 @@ FLOATS = (
     "this is the ε of ideal noise: a simulation draws it in floating point, where the numbers that cannot come out "
     "give it away; a device takes noise on a grid"
 )
+ON_A_GRID = "noise is discrete and on a grid; a simulation draws it from its seed, a device exactly (hush.on_device)"
+NOISE_OF = {"gaussian": FLOATS, "discrete gaussian": ON_A_GRID}
 NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, is not shown to the adversary"
 
 # Of δ, what is set aside for the rounds that were not drawn as the accountant thinks.
@@ -139,6 +142,20 @@ class Description:
         covered = failure == 0 or (1 + exp(min(found.epsilon, 700))) * failure <= ASIDE * delta
         return found if covered else Spent(inf, inf, inf)
 
+    def rounds_within(self, epsilon: float, size: int, delta: float) -> int:
+        """The most rounds, of every phase, whose ε is within the target; no more than were looked at."""
+
+        def over(rounds: int) -> list[tuple[Release, int]]:
+            return [release for phase in self.phases for release in phase.over(size, rounds)]
+
+        aside = any(phase.failure for phase in self.phases)
+        most = self.rounds * self.holders
+        found = most_rounds(over, epsilon, (1 - ASIDE) * delta if aside else delta, most)
+        # Where what was set aside of δ does not cover a failure, ε is infinite.
+        while found and self.spent((found,) * len(self.phases), size, delta).epsilon > epsilon:
+            found //= 2
+        return found
+
     def epsilons(self, rounds: int, taken: Counts, delta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all where that is not seen."""
         known: dict[tuple[int, ...], float] = {}
@@ -184,6 +201,11 @@ def delta_too_large(unit: str, units: int, delta: float) -> str:
     if delta * units < 1:
         return ""
     return f"warning: δ = {delta:g} is not below 1/{units}: giving away one {unit} whole would be allowed"
+
+
+def in_words(law: str) -> str:
+    """The name of a law of noise with its mathematician's capital."""
+    return law.replace("gaussian", "Gaussian")
 
 
 def _unique(phases: tuple[Guarantee, ...]) -> list[str]:

@@ -16,7 +16,7 @@ from hush.local import ClippedToBroadcast
 from hush.privacy import releases as sampled
 from hush.privacy.releases import NoGuarantee, exactly
 from hush.server import AdaptingClip
-from hush.uplink import Clip, Gaussian
+from hush.uplink import Clip, Gaussian, GridGaussian
 
 CHOSEN = "the clipping bound was not chosen by looking at these clients' updates: that would cost privacy nobody counts"
 SIZES_KNOWN = "how many examples each client holds is known to all"
@@ -31,6 +31,7 @@ class Sent:
     altered: bool  # a stage after the noise: the sum of messages is then no function of the noisy sum
     words: str
     assumptions: tuple[str, ...]
+    law: str  # of its own noise
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,16 @@ def sent_by(phase: Algorithm) -> Sent:
             raise NoGuarantee("clients clip to a broadcast bound, which only the server rule AdaptingClip keeps")
     else:
         bound, words, lost = None, "", "nothing clips what a client sends; put the stage Clip into the uplink"
-    variance, altered = 0.0, False
+    variance, altered, law = 0.0, False, "gaussian"
     for stage in phase.uplink:
-        if type(stage) is Gaussian:
+        if type(stage) in (Gaussian, GridGaussian) and law == "discrete gaussian":
+            raise NoGuarantee("noise on a grid, and other noise after it: their joint guarantee is not worked out")
+        if type(stage) is GridGaussian:
+            if variance > 0:
+                raise NoGuarantee("noise in floats, and then noise on a grid: their joint guarantee is not worked out")
+            bound, variance, law = sqrt(messages) * float(stage.bound), float(stage.std) ** 2, "discrete gaussian"
+            words = f"updates clipped to {float(stage.bound):g}"
+        elif type(stage) is Gaussian:
             if bound is None:
                 raise NoGuarantee(f"noise on a message without a bound: {lost}")
             if altered:
@@ -85,7 +93,7 @@ def sent_by(phase: Algorithm) -> Sent:
             )
     if bound is None:
         raise NoGuarantee(lost)
-    return Sent(bound, sqrt(variance), altered, words, () if follows else (CHOSEN,))
+    return Sent(bound, sqrt(variance), altered, words, () if follows else (CHOSEN,), law)
 
 
 def channel_noise(channel: Channel) -> float:

@@ -4,6 +4,10 @@
 norm and *under the relation in use*: an update clipped at c moves a sum by c when a client is added or removed, by 2c
 when one is replaced. So without sampling the worst pair to tell apart is N(0, z²) and N(1, z²) whatever the relation.
 
+The law of the noise is the Gaussian, or the discrete Gaussian on the integers, in any number of coordinates, where what
+is released is a vector of integers too. Of the latter only Rényi divergences are known to be at most the Gaussian's at
+the same σ/Δ (Canonne, Kamath, Steinke 2020). Its δ is another in every dimension, and no formula covers all of them.
+
 What has no proof has no number: `NoGuarantee`.
 """
 
@@ -15,6 +19,7 @@ import dp_accounting
 from hush.core.check import at_least, known, positive, whole
 
 RELATIONS = ("add-or-remove", "replace")
+LAWS = ("gaussian", "discrete gaussian")
 
 
 class NoGuarantee(ValueError):
@@ -83,7 +88,7 @@ Sampling = Whole | Poisson | Subset
 
 @dataclass(frozen=True)
 class Release:
-    """One release: noise over sensitivity, what neighbours are, and how a unit is sampled.
+    """One release: noise over sensitivity, what neighbours are, how a unit is sampled, and the law of the noise.
 
     A multiplier of zero is allowed, and costs an infinite ε.
     """
@@ -91,6 +96,7 @@ class Release:
     noise_multiplier: float
     relation: str
     sampling: Sampling = Whole()
+    law: str = "gaussian"
 
     def __post_init__(self) -> None:
         at_least("noise_multiplier", self.noise_multiplier, 0, largest=float("inf"))
@@ -99,8 +105,14 @@ class Release:
         known("relation", self.relation, RELATIONS)
         if not isinstance(self.sampling, Sampling):
             raise ValueError(f"sampling must be Whole, Poisson or Subset, found {self.sampling!r}")
+        known("law", self.law, LAWS)
         if not self.sampled:
             return
+        if self.discrete and isinstance(self.sampling, Poisson):
+            raise NoGuarantee(
+                f"Poisson sampling is accounted for with Gaussian noise, found {self.law} noise, with which it is not "
+                "proved here what it is worth; release the whole, or use the law 'gaussian'"
+            )
         if isinstance(self.sampling, Poisson) and self.relation != "add-or-remove":
             raise NoGuarantee(
                 f"Poisson sampling is accounted for add-or-remove, found {self.relation!r}: a replaced unit is two "
@@ -117,6 +129,11 @@ class Release:
         """Whether a unit may be left out; all of all, and a rate of one, leave out nobody."""
         return self.sampling.rate < 1
 
+    @property
+    def discrete(self) -> bool:
+        """Whether the noise is on the integers."""
+        return self.law == "discrete gaussian"
+
     def event(self, count: int = 1) -> dp_accounting.DpEvent:
         """So many of these releases, in dp_accounting's words."""
         whole("count", count, 0)
@@ -124,7 +141,11 @@ class Release:
             return dp_accounting.NoOpDpEvent()
         if self.noise_multiplier == 0:
             return dp_accounting.NonPrivateDpEvent()
-        one: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        one: dp_accounting.DpEvent = (
+            dp_accounting.ZCDpEvent(rho=1 / (2 * self.noise_multiplier**2))
+            if self.discrete
+            else dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        )
         if self.sampled and isinstance(self.sampling, Poisson):
             one = dp_accounting.PoissonSampledDpEvent(self.sampling.rate, one)
         elif self.sampled and isinstance(self.sampling, Subset):

@@ -66,6 +66,18 @@ def subset(noise_multiplier: float, rate: float) -> Vector:
     return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
 
 
+def subset_of_any(noise_multiplier: float, rate: float) -> Vector:
+    """The same of any mechanism whose own D_α is at most α/2z²: Wang, Balle, Kasiviswanathan 2019, Theorem 9.
+
+    1 + γ² C(α, 2) min{4(e^D₂ − 1), 2e^D₂} + Σ γ^i C(α, i) 2e^((i − 1)D_i) from i = 3 on, (i − 1)D_i = i(i − 1)/2z².
+    """
+    i, combinations = _combinations()
+    terms = log(2) + i * (i - 1) / (2 * noise_multiplier**2)
+    terms[0] = min(terms[0], log(4) + float(_log_expm1(np.asarray(noise_multiplier**-2))))
+    generating = _between(np.logaddexp(0, logsumexp(combinations + i * log(rate) + terms, axis=1)))
+    return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
+
+
 def _between(generating: Any) -> Vector:
     """(α − 1)D_α is convex and zero at α = 1: chords between the whole orders are bounds at the others."""
     return np.interp(ORDERS, [1.0, *_WHOLE], [0.0, *generating])

@@ -79,7 +79,7 @@ class Spending:
 
     def rounds_within(self, epsilon: float) -> int:
         """How many rounds every lane can pay for, where all clients pay alike."""
-        return min(_most(lane, max(lane.sizes), epsilon, self.delta) for lane in self.lanes)
+        return min(lane.rounds_within(epsilon, max(lane.sizes), self.delta) for lane in self.lanes)
 
     def allowance(self, epsilon: float) -> Array:
         """How many rounds each client can pay for, [lanes, N], where each pays for its own."""
@@ -89,7 +89,7 @@ class Spending:
             place = (id(lane), size)
             if place not in known:
                 # An example that several clients hold is paid for by all of them.
-                known[place] = _most(lane, size, epsilon, self.delta) // lane.holders
+                known[place] = lane.rounds_within(epsilon, size, self.delta) // lane.holders
             return known[place]
 
         return np.array([[most(lane, size) for size in lane.sizes] for lane in self.lanes])
@@ -139,21 +139,3 @@ NOISE = (
     "of this simulation comes from its seed, so that the run can be repeated, and protects nobody; a device draws its "
     "own, on a grid, from the operating system (hush.network)"
 )
-
-
-def _most(description: Description, size: int, epsilon: float, delta: float) -> int:
-    """The most rounds, of every phase, whose ε is within the target: doubling, then bisection."""
-
-    def within(rounds: int) -> bool:
-        try:
-            return description.spent((rounds,) * len(description.phases), size, delta).epsilon <= epsilon
-        except NoGuarantee:  # what was looked at, or noise that is correlated, covers no more rounds
-            return False
-
-    low, high = 0, 1
-    while within(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if within(middle) else (low, middle)
-    return low

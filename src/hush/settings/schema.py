@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 from hush.channel import CHANNELS, DIVISORS, FADINGS, POWER_RULES, Divisor, Fading, PowerRule
 from hush.cohort import COHORTS
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage
+from hush.core.grid import Grid
 from hush.core.schedules import SCHEDULES
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES, Batches, Direction, Oracle
 from hush.server import SERVER_RULES
@@ -23,6 +24,7 @@ TABLES: dict[type, dict[str, Any]] = {
     Direction: DIRECTIONS,
     Oracle: ORACLES,
     Stage: STAGES,
+    Grid: {"grid": Grid},
     Channel: CHANNELS,
     Fading: FADINGS,
     PowerRule: POWER_RULES,

@@ -4,6 +4,7 @@ from hush.core.contract import Stage
 from hush.uplink.clip import Clip
 from hush.uplink.compressor import Code, Compressor
 from hush.uplink.feedback import ErrorFeedback
+from hush.uplink.grid import GridGaussian
 from hush.uplink.levels import QSGD, TernGrad
 from hush.uplink.noise import Gaussian
 from hush.uplink.rotation import Rotated
@@ -14,6 +15,7 @@ from hush.uplink.sparsify import RandomK, TopK
 STAGES: dict[str, type[Stage]] = {
     "clip": Clip,
     "gaussian": Gaussian,
+    "grid_gaussian": GridGaussian,
     "qsgd": QSGD,
     "terngrad": TernGrad,
     "sign": Sign,
@@ -33,6 +35,7 @@ __all__ = [
     "Compressor",
     "ErrorFeedback",
     "Gaussian",
+    "GridGaussian",
     "RandomK",
     "Rotated",
     "Sign",

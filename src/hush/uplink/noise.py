@@ -10,11 +10,12 @@ from hush.core.keys import Key
 class Gaussian(Stage):
     """v + N(0, σ² I): paper 002, Algorithm 3, line 9, after `Clip`; a quantiser that follows it costs no privacy.
 
-    In a simulation the noise comes from the round's and the client's address, so that a run can be repeated. A device
-    calls `client_step` with `keys.system()`: whoever can replay the noise can take it off again.
+    The noise comes from the round's and the client's address, so that a run can be repeated, and it is made of floats,
+    whose sums give away what they hide (see `hush.core.grid`). That is for simulations; a device uses `GridGaussian`.
     """
 
     std: float
+    float_noise = True
 
     def __check_init__(self) -> None:
         positive("std", self.std)
