@@ -49,8 +49,8 @@ def server(dice: Dice, sends: tuple[str, ...], noise: float, rounds: int) -> Any
 
 # Where noise is, and who is then trusted.
 PLACES = {
-    "client": ("local", "sum", "secret-sum"),
-    "sum": ("server", "sum", "secret-sum"),
+    "client": ("local", "sum", "sum", "secret-sum"),
+    "sum": ("server", "sum", "sum", "secret-sum"),
     "air": ("air", "secret-air"),
     "correlated": ("server",),
 }

@@ -19,9 +19,9 @@ from hush.core.keys import at, root
 from hush.local import ClippedToBroadcast
 from hush.privacy import Guarantee, Subset
 from hush.server import CorrelatedNoise, Replace
-from hush.uplink import Gaussian
+from hush.uplink import Gaussian, GridGaussian
 
-NOISE = (Gaussian,)  # the stages that add a client's noise
+NOISE = (Gaussian, GridGaussian)  # the stages that add a client's noise
 CLIPS = (1e-12, 1e12)  # the bounds that a server may come to
 
 
@@ -32,6 +32,7 @@ class Finding(NamedTuple):
     ratio: float  # how far a unit moved what is seen, over its noise, over what was accounted for: at most 1
     noise: float = 1.0  # a sample's deviation over what it should be: about 1
     counted: bool = True  # whether it happens no more often than it was accounted for
+    law: str = "gaussian"  # of the noise
 
 
 def in_program(piece: Any) -> Any:
@@ -42,11 +43,11 @@ def in_program(piece: Any) -> Any:
 
 @eqx.filter_jit
 def through(stage: Any, key: Any, vectors: Any, residuals: Any) -> Any:
-    """Every vector [V, d] through a stage, each with coins of its own, and with a memory if the stage keeps one."""
+    """Every vector [V, d] through a stage, with a memory if it keeps one; its coins differ, its noise does not."""
 
     def one(number: Any, vector: Any, residual: Any) -> Any:
         state = jax.tree.map(lambda _: residual, stage.init(vector))
-        return stage(at(key, number), vector, state)[0]
+        return stage(key if type(stage) in NOISE else at(key, number), vector, state)[0]
 
     return jax.vmap(one)(jnp.arange(len(vectors)), vectors, residuals)
 
@@ -105,16 +106,20 @@ def sent(phase: Any, dice: Dice) -> tuple[Reach, float, float]:
     else:
         parts = [jnp.asarray(vectors[dice.rng.permutation(len(vectors))]) for _ in phase.local.sends]
     deviations = [float(np.float32(stage.std)) for stage in phase.uplink if type(stage) in NOISE]
-    noise = jnp.zeros((1, FEATURES))
+    noise, slack = jnp.zeros((1, FEATURES)), 0.0  # slack: what rounding the sum with noise does, which is no matter
     for number, stage in enumerate(phase.uplink):
         stage_key, piece = at(key, number), in_program(stage)
+        if type(stage) is GridGaussian:  # it clips as well: with the same noise on all, what is left is the clipped
+            parts = [through(piece, stage_key, part, residuals) for part in parts]
+            slack = 2.0**-23 * FEATURES**0.5 * 8 * float(np.hypot(stage.std, stage.bound)) * len(parts) ** 0.5
         if type(stage) in NOISE:
             noise = through(piece, stage_key, noise, noise)
         elif not np.any(noise):
             parts = [through(piece, at(stage_key, name), part, residuals) for name, part in enumerate(parts)]
     std = float(np.sqrt(np.square(deviations).sum()))
     sample = float(np.sqrt(np.mean(np.square(np.asarray(noise, float)))))
-    return reach(parts, jointly=follows), std, sample / std if std else 1.0
+    far = reach(parts, jointly=follows)
+    return far._replace(farthest=max(far.farthest - slack, 0)), std, sample / std if std else 1.0
 
 
 def client_finding(phase: Any, guarantee: Guarantee, population: Any, rounds: int, dice: Dice) -> Finding:

@@ -28,7 +28,6 @@ from hush.tasks.problem import supervised
 VARIANTS = 6
 STEPS = 2  # that are looked at
 MOST_STEPS = 16  # of a round
-EPS = 2.0**-24
 
 
 @cache
@@ -184,7 +183,8 @@ def _by_step(
     """How far the clipped gradients of a step are apart, beside the noise that the oracle and Langevin add to it."""
     ((release, _),) = guarantee.of(size)
     oracle, vector = in_program(local.oracle), _model(dice, around.problem, dice.log(1e-9, 1e6))
-    quiet = _gradients(eqx.tree_at(lambda it: it.noise_multiplier, oracle, jnp.float32(0)), key, vector, plan, around)
+    silent = in_program(replace(local.oracle, noise_multiplier=0.0, grid=None))
+    quiet = _gradients(silent, key, vector, plan, around)
     noisy = _gradients(oracle, key, vector, plan, around)
     multiplier = float(np.float32(local.oracle.noise_multiplier))
     deviations = multiplier * 2 * float(np.float32(local.oracle.bound)) * np.asarray(plan[1], float).max(1)
@@ -197,10 +197,9 @@ def _by_step(
             kind = "langevin"
             own, scale, sample = _langevin(turn, local, rounds, around, key)
             samples.append(sample)
-    ratios = [
-        release.noise_multiplier * scale * farthest(quiet[:, t]) / np.hypot(scale * deviations[t], own)
-        for t in range(STEPS)
-    ]
+    grid, length = local.oracle.grid, quiet.shape[2]
+    moved = [farthest(quiet[:, t]) + spacing(grid, deviations[t]) * length**0.5 for t in range(STEPS)]
+    ratios = release.noise_multiplier * scale * np.array(moved) / np.hypot(scale * deviations, own)
     return Finding(kind, float(max(ratios)), max(samples, key=lambda sample: abs(sample - 1)))
 
 
@@ -227,26 +226,32 @@ def _output(
     """How far the updates of a whole round are apart, beside the noise on them."""
     ((release, _),) = guarantee.of(size)
     told = {"round": jnp.int32(dice.whole(0, rounds - 1))}
-    rule, strength = _alike(local, told)
+    rule, plain = (_alike(local, told, grid) for grid in (local.grid, None))
+    # A model of about the size of what is added to it, or of another.
+    added = float(rule.inner.lr) * float(rule.inner.oracle.bound) / FEATURES**0.5
+    told["model"] = _model(dice, around.problem, dice.log(1e-3, 1e9) * added)
     std = float(np.float32(local.noise_multiplier) * rule.sensitivity(told, size))
-    # A model of about the size of what is added to it: otherwise the rounding of its numbers is all that is seen.
-    told["model"] = _model(dice, around.problem, dice.log(1e-3, 1e3) * std / release.noise_multiplier / FEATURES**0.5)
-    quiet = updates(eqx.tree_at(lambda it: it.noise_multiplier, rule, jnp.float32(0)), key, told, around)
+    quiet = updates(eqx.tree_at(lambda it: it.noise_multiplier, plain, jnp.float32(0)), key, told, around)
     noisy = updates(rule, key, told, around)
-    growth = 1 + strength * float(rule.inner.lr)
-    lengths = np.linalg.norm(np.asarray(quiet, float), axis=1).max() + np.linalg.norm(np.asarray(told["model"], float))
-    rounding = 8 * (rule.inner.steps + 1) * growth * EPS * lengths
-    ratio = release.noise_multiplier * max(farthest(quiet) - rounding, 0) / std
-    return Finding("output", float(ratio), deviation(noisy[0] - quiet[0]) / std)
+    moved = farthest(quiet) + spacing(local.grid, std) * quiet.shape[1] ** 0.5
+    # Beside a large update small noise is rounded away, which is told as an assumption: no sample of it then.
+    lost = std < 2.0**-20 * float(np.abs(np.asarray(quiet[0])).max())
+    sample = 1.0 if lost else deviation(noisy[0] - quiet[0]) / std
+    return Finding("output", release.noise_multiplier * moved / std, sample)
 
 
-def _alike(local: Perturbed, told: Any) -> tuple[Perturbed, float]:
+def spacing(grid: Any, std: float) -> float:
+    """g of a grid for this noise, 2^(⌈log₂σ⌉ − bits): rounding moves each of two numbers by half of it."""
+    return 0.0 if grid is None else float(2.0 ** (np.ceil(np.log2(std)) - grid.bits))
+
+
+def _alike(local: Perturbed, told: Any, grid: Any) -> Perturbed:
     """The rule so that many share a program: this round's step size, and pulls of no strength where there are none."""
     decay = sum(float(turn.amount) for turn in local.inner.direction if type(turn) is WeightDecay)
     pull = sum(float(turn.mu) for turn in local.inner.direction if type(turn) is Proximal)
     turns = (WeightDecay(decay), Proximal(pull))
     inner = replace(local.inner, lr=local.inner.learning_rate(told), direction=turns)
-    return in_program(Perturbed(inner, local.noise_multiplier)), decay + pull
+    return in_program(Perturbed(inner, local.noise_multiplier, grid))
 
 
 def _counted(guarantee: Guarantee, size: int, steps: int, batches: Any, plan: Any, example: int) -> bool:

@@ -28,6 +28,7 @@ from hush.channel import (
 )
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.contract import LocalRule
+from hush.core.grid import Grid
 from hush.local import (
     ClippedPerExample,
     ClippedToBroadcast,
@@ -47,7 +48,19 @@ from hush.local import (
     Subset,
     WeightDecay,
 )
-from hush.uplink import QSGD, BFloat16, Clip, ErrorFeedback, Gaussian, RandomK, Rotated, Sign, TernGrad, TopK
+from hush.uplink import (
+    QSGD,
+    BFloat16,
+    Clip,
+    ErrorFeedback,
+    Gaussian,
+    GridGaussian,
+    RandomK,
+    Rotated,
+    Sign,
+    TernGrad,
+    TopK,
+)
 
 FEATURES = 512
 # Sizes of clients, and the model: a linear one is clipped example by example, a network by its layers.
@@ -138,7 +151,10 @@ def uplink(dice: Dice, bound: Any, noisy: bool) -> tuple[Any, ...]:
     ]
     noise = [Gaussian(float(bound) * dice.multiplier()) for _ in range(dice.one(1, 1, 2) if noisy else 0)]
     after = [compressor(dice) for _ in range(dice.one(0, 0, 1) if noisy else dice.one(0, 0, 0, 0, 1))]
-    stages = [*before, Clip(bound), *noise, *after]
+    kept = [Clip(bound), *noise]
+    if noisy and dice.chance(0.2):
+        kept = [GridGaussian(bound, float(bound) * dice.multiplier(), Grid(dice.one(10, 20)))]
+    stages = [*before, *kept, *after]
     return tuple(dice.rng.permutation(np.array(stages, object))) if dice.chance(0.1) else tuple(stages)
 
 
@@ -163,7 +179,8 @@ def directions(dice: Dice) -> tuple[Any, ...]:
 
 
 def oracle(dice: Dice, noise: float) -> Any:
-    clipped = ClippedPerExample(dice.size(), noise, dice.one(None, None, 2))
+    grid = Grid(dice.one(10, 20)) if noise > 0 and dice.chance(0.15) else None
+    clipped = ClippedPerExample(dice.size(), noise, None if grid else dice.one(None, None, 2), grid)
     return MeanGradient() if dice.chance(0.05) else clipped
 
 
@@ -203,4 +220,4 @@ def perturbed(dice: Dice) -> Perturbed:
     steps, clipped = dice.one(1, 3), ClippedPerExample(dice.size())
     send, turns = "model" if dice.chance(0.1) else "update", directions(dice)
     inner = LocalSGD(dice.rate(), steps=steps, batches=batches(dice), direction=turns, oracle=clipped, send=send)
-    return Perturbed(inner, dice.multiplier())
+    return Perturbed(inner, dice.multiplier(), Grid() if dice.chance(0.1) else None)
