@@ -22,7 +22,7 @@ from hush.server import CorrelatedNoise, Replace
 from hush.uplink import Gaussian, GridGaussian
 
 NOISE = (Gaussian, GridGaussian)  # the stages that add a client's noise
-CLIPS = (1e-12, 1e12)  # the bounds that a server may come to
+CLIPS = (0.0, 1e-37, 3e38, np.inf, -1.0, np.nan)  # the bounds that a server may send beside those it may come to
 
 
 class Finding(NamedTuple):
@@ -68,7 +68,7 @@ def any_vectors(dice: Dice, bound: float) -> np.ndarray:
     odd[dice.whole(0, FEATURES - 1)] = dice.one(np.nan, np.inf, -np.inf, 1e38)
     mixed = way * 10.0 ** dice.rng.uniform(-30, 30, FEATURES)
     far = dice.log(1e-30, 1e30)
-    rows = [far * way, -far * way, 1e18 * way, -1e18 * way, bound * way, -bound * way, 2 * bound * one, -bound * one,
+    rows = [far * way, -far * way, 1e18 * way, -1e18 * way, 1e38 * way, -3e38 * one, bound * way, -bound * way, 2 * bound * one, -bound * one,
             np.zeros(FEATURES), odd, mixed, 1e-30 * way]  # fmt: skip
     with np.errstate(over="ignore"):
         return np.asarray(rows, np.float32)
@@ -102,7 +102,11 @@ def sent(phase: Any, dice: Dice) -> tuple[Reach, float, float]:
     follows, key = type(phase.local) is ClippedToBroadcast, root(dice.whole(0, 2**31))
     if follows:
         rule = in_program(ClippedToBroadcast(Says(), phase.local.weight))
-        parts = list(clipped_to(rule, jnp.float32(dice.log(*CLIPS)), jnp.asarray(vectors)).values())
+        parts = list(
+            clipped_to(
+                rule, jnp.float32(dice.one(dice.log(1e-18, 1e18), dice.log(1e-3, 1e3), *CLIPS)), jnp.asarray(vectors)
+            ).values()
+        )
     else:
         parts = [jnp.asarray(vectors[dice.rng.permutation(len(vectors))]) for _ in phase.local.sends]
     deviations = [float(np.float32(stage.std)) for stage in phase.uplink if type(stage) in NOISE]

@@ -95,14 +95,14 @@ class Dice:
     def log(self, low: float, high: float) -> float:
         return float(10 ** self.rng.uniform(np.log10(low), np.log10(high)))
 
-    def size(self, low: float = 1e-12, high: float = 1e12) -> Any:
+    def size(self, low: float = 1e-18, high: float = 1e18) -> Any:
         """A positive setting, at times a number of NumPy's or JAX's, often an ordinary one."""
         value = self.log(low, high) if self.chance(0.6) else self.log(max(low, 0.01), min(high, 100.0))
         return self.one(float, float, float, np.float64, np.float32, jnp.float32)(value)
 
     def rate(self) -> Any:
         """A step size: a number or a schedule, falling or rising."""
-        value = float(self.size(1e-6, 1e3))
+        value = float(self.size(1e-15, 1e6))
         rising = schedules.Optax(
             "linear_schedule", {"init_value": value, "end_value": 7 * value, "transition_steps": 9}
         )

@@ -6,7 +6,7 @@ whatever the server does with y afterwards, divide by c for instance, costs noth
 depend on the data, and the gains must be bounded: a fading that may make a client as loud as it likes hides nothing.
 """
 
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 import jax.numpy as jnp
@@ -72,7 +72,9 @@ def loudest(channel: OverTheAir, cohort: Cohort, population: Population) -> floa
 def air_multiplier(channel: OverTheAir, cohort: Cohort, population: Population) -> float:
     """z = √N0 / (2 max_k A_k), of one round, one client replaced."""
     amplitude = loudest(channel, cohort, population)
-    return sqrt(float(channel.noise_variance)) / (2 * amplitude) if amplitude > 0 else inf
+    if amplitude == 0:
+        raise NoGuarantee("no client can be heard at all: there is nothing to account for")
+    return sqrt(float(channel.noise_variance)) / (2 * amplitude)
 
 
 def missing_noise(channel: OverTheAir, cohort: Cohort, population: Population, noise_multiplier: float) -> float:

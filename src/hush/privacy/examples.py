@@ -40,6 +40,7 @@ from hush.privacy.releases import NoGuarantee, Release, exactly
 
 REPLACE = "replace"
 AT_ONCE = 1 << 20  # step sizes
+LEAST_NOISE = 2.0**-100  # 32-bit floats below 2^-126 are zero to many processors
 DISJOINT = "no example is held by two clients, but where the problem itself says so"
 ASSUMPTIONS = (SIZES_KNOWN, DISJOINT, CHOSEN, NOT_SEEN)
 ROUNDED = "what a device's floating-point arithmetic makes of a sum of clipped gradients is within a millionth of it"
@@ -97,7 +98,11 @@ def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population:
     examples = population.examples
     # In single precision, as it is drawn: a correlation next to one may leave no noise at all.
     apart = float(np.float32(1) - np.float32(turn.correlation) ** 2)
-    own = 2 * float(turn.temperature) * apart / _largest_rate(local, rounds)
+    largest = _rates(local, rounds)[1]
+    if largest == 0:
+        raise NoGuarantee("a step size of zero: there are no steps whose noise could be accounted for")
+    own = 2 * float(turn.temperature) * apart / largest
+    _not_lost("2τ(1 − ρ²) over the step size", own if apart > 0 else 1.0)
     moved = examples * 2 * float(local.oracle.bound) * float(local.batches.largest_weight(size))  # type: ignore[attr-defined]
     return np.sqrt(own) * float(turn.spread(size / examples, population)) / moved
 
@@ -175,6 +180,10 @@ def _(local: Perturbed, population: Population, rounds: int, dimension: int | No
     if float(inner.oracle.noise_multiplier) > 0:  # type: ignore[attr-defined]
         raise NoGuarantee("noise both at every step and on the update: their joint guarantee is not worked out")
     _contracts(inner, rounds)
+    bound, smallest = float(inner.oracle.bound), _rates(inner, rounds)[0]  # type: ignore[attr-defined]
+    _not_lost(
+        "noise on the update", z * 2 * smallest * bound * min(_weight(inner, size) for size in _sizes(population))
+    )
     mechanism = (
         f"each example's gradient clipped to {float(inner.oracle.bound):g}, "  # type: ignore[attr-defined]
         f"{in_words(law)} noise of z = {z:.4g} sensitivities on the update of a round"
@@ -188,6 +197,10 @@ def _(local: Perturbed, population: Population, rounds: int, dimension: int | No
         per_client=True,
         by_output=True,
     )
+
+
+def _weight(inner: LocalSGD, size: int) -> float:
+    return float(inner.count(size)) - 1 + float(inner.batches.largest_weight(size))
 
 
 def _output_release(inner: LocalSGD, z: float, size: int, law: str) -> Release:
@@ -214,26 +227,33 @@ def _contracts(inner: LocalSGD, rounds: int) -> None:
                 f"how far the direction {type(turn).__name__} carries two trainings apart is not worked out; "
                 "use noise at every step"
             )
-    largest = _largest_rate(inner, rounds)
+    largest = _rates(inner, rounds)[1]
     if largest * strength > 2:
         names = " and ".join(type(turn).__name__ for turn in inner.direction)
         raise NoGuarantee(f"{names} with step size {largest:g} × {strength:g} > 2 drives trainings apart")
 
 
-def _largest_rate(local: LocalSGD, rounds: int) -> float:
-    """The largest step size of a run of so many rounds, each of which is looked at; none may be negative."""
+def _rates(local: LocalSGD, rounds: int) -> tuple[float, float]:
+    """The smallest step size above zero and the largest, of so many rounds, each of which is looked at."""
     if not callable(local.lr):
-        return float(np.float32(local.lr))  # as the program has it
+        return (float(np.float32(local.lr)),) * 2  # as the program has it
     if rounds * local.length > LARGEST:
         raise NoGuarantee(f"{rounds} rounds of {local.length} are more steps than a schedule of step sizes counts")
-    stride, largest = 1 if local.pace == "step" else local.length, 0.0
+    stride, smallest, largest = 1 if local.pace == "step" else local.length, np.inf, 0.0
     for start in range(0, rounds * local.length, AT_ONCE * stride):
         counts = np.arange(start, min(start + AT_ONCE * stride, rounds * local.length), stride, dtype=np.int32)
         rates = np.asarray(jax.vmap(lambda count: rate(local.lr, count))(jnp.asarray(counts)), np.float64)
         if not (np.isfinite(rates).all() and rates.min() >= 0):
             raise NoGuarantee(f"a step size within {rounds} rounds is negative or not finite, which no proof covers")
         largest = max(largest, float(rates.max()))
-    return largest
+        smallest = min(smallest, float(rates.min(initial=np.inf, where=rates > 0)))
+    return smallest, largest
+
+
+def _not_lost(name: str, number: float) -> None:
+    """Refuse noise, or what it is made of, that floats may take for zero while they keep what it is to hide."""
+    if not number >= LEAST_NOISE:
+        raise NoGuarantee(f"{name} is {number:.2g}, so small that 32-bit floats may lose it")
 
 
 def _sizes(population: Population) -> list[int]:

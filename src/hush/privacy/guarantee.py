@@ -72,12 +72,11 @@ class Guarantee:
 
     def over(self, size: int, times: int, lanes: int = 1) -> Releases:
         """What `times` rounds release, in all of so many runs of the same data."""
-        each = -(-times // lanes)  # of one run
         if self.whole_run is None:
-            rounds = times if self.every == 1 else lanes * -(-each // self.every)
+            rounds = (times + lanes * (self.every - 1)) // self.every  # however they are shared out to the runs
             return tuple((release, count * rounds) for release, count in self.of(size))
-        if each > self.whole_run:
-            raise NoGuarantee(f"the noise is correlated over {self.whole_run} rounds, and says nothing after {each}")
+        if times > lanes * self.whole_run:
+            raise NoGuarantee(f"the noise is correlated over {self.whole_run} rounds, and says nothing after {times}")
         return tuple((release, count * lanes) for release, count in self.of(size)) if times else ()
 
 

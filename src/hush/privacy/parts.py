@@ -19,6 +19,7 @@ from hush.server import AdaptingClip
 from hush.uplink import Clip, Gaussian, GridGaussian
 
 CHOSEN = "the clipping bound was not chosen by looking at these clients' updates: that would cost privacy nobody counts"
+CLIENTS_KNOWN = "how many clients there are is known to all, and is not changed by one more or less"
 SIZES_KNOWN = "how many examples each client holds is known to all"
 
 
@@ -124,6 +125,7 @@ def drawn_by(cohort: Cohort, population: Population) -> Drawn:
         rate = float(cohort.rate)
         words = f"each client drawn with probability {rate:.4g} a round"
         coefficient, sampling = 1 / (rate * clients), sampled.Poisson(rate)
+        told = (*told, CLIENTS_KNOWN)
         return Drawn(coefficient, None, "add-or-remove", sampling, words, failure=OVERFLOW, assumptions=told)
     if type(cohort) is Uniform or type(cohort) is SchemeII:
         words = f"{cohort.size} of {clients} clients a round without replacement"
