@@ -146,6 +146,8 @@ def client_step(
 ) -> tuple[Message, State, Info]:
     """One client's part of a round: what it sends, what it remembers, and info with the exact `bits` it cost.
 
+    A simulation maps it. It believes what it is told; a device calls `hush.network.device_step`, which does not.
+
     The bits are a `Count`, of which `int` makes a number. With a vector to look `towards`, info has the update's length
     before the uplink and its cosine to that vector.
     """

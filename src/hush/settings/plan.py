@@ -22,7 +22,7 @@ class Run:
     capacity                    of the uplink, in bits a second: adds the time on the channel to the records
     seed, repetitions           where randomness begins; how many independent repetitions, or a list of their numbers
     clients_at_once, devices    how the work is laid out; chosen for the machine if not given
-    delta, unit, trust          of the privacy guarantee: δ, example or client, local or sum or server
+    delta, unit, trust          of the privacy guarantee: δ, example or client, and a name from hush.privacy.TRUST
     epsilon, when_spent         a budget of ε, at whose end the run stops, or a client retires
     watch                       keep the length and the angle of every client's update
     keep_models                 keep the model of every evaluation
