@@ -68,7 +68,8 @@ def any_vectors(dice: Dice, bound: float) -> np.ndarray:
     odd[dice.whole(0, FEATURES - 1)] = dice.one(np.nan, np.inf, -np.inf, 1e38)
     mixed = way * 10.0 ** dice.rng.uniform(-30, 30, FEATURES)
     far = dice.log(1e-30, 1e30)
-    rows = [far * way, -far * way, 1e18 * way, -1e18 * way, 1e38 * way, -3e38 * one, bound * way, -bound * way, 2 * bound * one, -bound * one,
+    rows = [far * way, -far * way, 1e18 * way, -1e18 * way, 1e38 * way, -3e38 * one,
+            bound * way, -bound * way, 2 * bound * one, -bound * one,
             np.zeros(FEATURES), odd, mixed, 1e-30 * way]  # fmt: skip
     with np.errstate(over="ignore"):
         return np.asarray(rows, np.float32)

@@ -23,19 +23,24 @@ def _has_no_number(halves: np.ndarray[Any, Any]) -> bool:
     return bool(negative >= _SIGN | _INFINITY or positive >= _INFINITY)
 
 
+def _rounded(vector: Vector) -> Vector:
+    """To 8 significant bits, in float32. There and back again by types alone is nothing to a compiler for a GPU."""
+    return lax.reduce_precision(vector, exponent_bits=8, mantissa_bits=7)
+
+
 class BFloat16(Compressor):
     """Each number rounded to the nearest with 8 significant bits: bfloat16, 16 bits a number. Biased, very little."""
 
     unbiased = False
 
     def quantise(self, key: Key, vector: Vector) -> Code:
-        return {"halves": lax.bitcast_convert_type(vector.astype(jnp.bfloat16), jnp.uint16)}
+        return {"halves": lax.bitcast_convert_type(_rounded(vector).astype(jnp.bfloat16), jnp.uint16)}
 
     def dequantise(self, code: Code, dimension: int) -> Vector:
         return lax.bitcast_convert_type(code["halves"], jnp.bfloat16).astype(jnp.float32)
 
     def error(self, key: Key, vector: Vector) -> jax.Array:
-        return jnp.square(norm(vector.astype(jnp.bfloat16).astype(jnp.float32) - vector))
+        return jnp.square(norm(_rounded(vector) - vector))
 
     def variance(self, dimension: int) -> float:
         return 2.0**-16
