@@ -111,3 +111,10 @@ def test_noise_in_floats_is_refused_by_name(local, uplink, piece):
 def test_clipping_without_noise_draws_nothing():
     plain = Algorithm(Everyone(), replace(SGD, oracle=ClippedPerExample(1.0)), (Clip(1.0),))
     assert on_device(plain) == plain
+
+
+def test_a_simulation_refuses_noise_that_nobody_can_repeat():
+    made = hush.Algorithm(hush.cohort.Everyone(), hush.local.Gradient(), (hush.uplink.GridGaussian(1.0, 8.0),))
+    problem = hush.tasks.digits(clients=3)
+    with pytest.raises(ValueError, match="simulate the one it was made of"):
+        hush.run(hush.on_device(made), problem, 1, progress=False)

@@ -13,6 +13,7 @@ from hush.core import engine, memory
 from hush.core.algorithm import BITS_PER_NUMBER, Algorithm, InTurn
 from hush.core.check import shown
 from hush.core.contract import Population, Problem
+from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.core.mesh import LANES
 
@@ -54,6 +55,12 @@ def check_pair(algorithm: Any, problem: Any) -> None:
     if not isinstance(population, Population):
         who = type(problem).__name__
         raise ValueError(f"the problem ({who}) must have a Population, found {type(population).__name__}")
+    parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, Grid))
+    if any(isinstance(part, Grid) and part.source == "system" for part in parts):
+        raise ValueError(
+            "an algorithm of hush.on_device draws noise that nobody can repeat, for a device: simulate the one it was "
+            "made of, whose noise has the same law"
+        )
 
 
 def _found(value: Any) -> str:

@@ -120,7 +120,7 @@ class Problem(eqx.Module):
         return params
 
     def identities(self) -> np.ndarray[Any, Any] | None:
-        """Which example stands at each place, client after client; None where no two places hold the same."""
+        """The number of the example at each place, client after client; None where no two places hold the same."""
         return None
 
     @abstractmethod

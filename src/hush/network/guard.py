@@ -6,12 +6,14 @@ more often than was agreed. The guard refuses all that and keeps a ledger of its
 admitted, before anything is computed: a device that crashes, or is asked twice, has spent what it may have sent.
 """
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from filelock import FileLock
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import positive, shown, whole
@@ -87,9 +89,16 @@ class Guard:
         allowed = {"round", "common", *rule.needs}
         if set(told) - allowed or {"round", *rule.needs} - set(told):
             raise Refused(f"the server must tell {sorted({'round', *rule.needs})}, found {sorted(told)}")
-        number = self._round(told["round"], phase)
         for name in rule.needs:
             self._check_vector(name, told[name])
+        # Another process of the same device may have written since: one at a time, and from what is there now.
+        with contextlib.nullcontext() if self.path is None else FileLock(f"{self.path}.lock"):
+            if self.path is not None and self.path.exists():
+                self._read(self.path)
+            self._enter(told["round"], phase)
+
+    def _enter(self, told: Any, phase: int) -> None:
+        number = self._round(told, phase)
         taken = [count + (index == phase) for index, count in enumerate(self._taken)]
         if not self._epsilon(taken) <= self.epsilon:
             raise Refused(

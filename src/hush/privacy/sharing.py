@@ -30,12 +30,15 @@ class Sharing:
 
 
 def sharing(identities: Any, sizes: Any) -> Sharing | None:
-    """Who shares what, from which example stands at each place, client after client; None where nobody shares.
+    """Who shares what, from the number of the example at each place, client after client; None where nobody shares.
 
     >>> sharing([0, 1, 1, 2], [2, 2]).most, sharing([0, 1, 2, 3], [2, 2])
     (2, None)
     """
-    _, examples = np.unique(np.asarray(identities), return_inverse=True)
+    places = np.asarray(identities)
+    if np.bincount(places).max() == 1:  # as a rule, and quick where there are millions
+        return None
+    _, examples = np.unique(places, return_inverse=True)
     clients = np.repeat(np.arange(len(sizes)), np.asarray(sizes))
     holds = csr_array((np.ones(len(examples), np.int64), (examples, clients)), shape=(examples.max() + 1, len(sizes)))
     holds.sum_duplicates()
@@ -44,5 +47,4 @@ def sharing(identities: Any, sizes: Any) -> Sharing | None:
             "a client holds an example more than once, which then moves a sum by more than one example does; "
             "give every client different examples"
         )
-    most = int(np.bincount(examples).max())
-    return None if most == 1 else Sharing(holds, most)
+    return Sharing(holds, int(np.bincount(examples).max()))

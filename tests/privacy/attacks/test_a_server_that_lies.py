@@ -121,6 +121,17 @@ def test_what_was_admitted_stays_spent_whatever_happens(tmp_path):
         guard(ledger=ledger)
 
 
+def test_two_processes_of_one_device_spend_together(tmp_path):
+    """Each believes what the file says now, and not what it said when it began."""
+    first, second = (guard(ledger=tmp_path / "spent.json") for _ in range(2))
+    first.admit(told(0))
+    with pytest.raises(Refused, match="rounds go forward: round 0"):
+        second.admit(told(0))
+    second.admit(told(1))
+    first.admit(told(2))
+    assert first.participations == (3,)
+
+
 def test_a_full_disk_admits_nothing(tmp_path, monkeypatch):
     watchful = guard(ledger=tmp_path / "spent.json")
 
