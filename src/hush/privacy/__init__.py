@@ -4,10 +4,11 @@ from hush.privacy.accounting import ACCOUNTANTS, Spent, delta_at, epsilon_spent,
 from hush.privacy.calibration import gaussian_noise, noise_multiplier_for, rounds_within
 from hush.privacy.describe import describe
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
-from hush.privacy.releases import RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Whole
+from hush.privacy.releases import LAWS, RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Whole
 
 __all__ = [
     "ACCOUNTANTS",
+    "LAWS",
     "RELATIONS",
     "TRUST",
     "UNITS",
