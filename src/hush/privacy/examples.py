@@ -84,13 +84,15 @@ def _(local: LocalSGD, population: Population, rounds: int, dimension: int | Non
     if dynamics and getattr(local.oracle, "grid", None) is not None:
         raise NoGuarantee("noise on a grid and Langevin noise in floats: their joint guarantee is not worked out")
 
+    largest = _rates(local, rounds)[1] if dynamics else 0.0
+
     def own_noise(size: int) -> float:
-        return sum(_langevin_multiplier(turn, local, size, population, rounds) for turn in dynamics)
+        return sum(_langevin_multiplier(turn, local, size, population, largest) for turn in dynamics)
 
     return _by_step(local, lambda size: int(local.count(size)), own_noise, population, dimension)
 
 
-def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population: Population, rounds: int) -> float:
+def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population: Population, largest: float) -> float:
     """z = √(2τ(1−ρ²)/η)·s_c over n·2C·w: the client's own Langevin noise beside what one example can do to a step.
 
     What all clients share hides nothing. As η shrinks z grows, so that the largest η of the run bounds every step.
@@ -98,7 +100,6 @@ def _langevin_multiplier(turn: Langevin, local: LocalSGD, size: int, population:
     examples = population.examples
     # In single precision, as it is drawn: a correlation next to one may leave no noise at all.
     apart = float(np.float32(1) - np.float32(turn.correlation) ** 2)
-    largest = _rates(local, rounds)[1]
     if largest == 0:
         raise NoGuarantee("a step size of zero: there are no steps whose noise could be accounted for")
     own = 2 * float(turn.temperature) * apart / largest
