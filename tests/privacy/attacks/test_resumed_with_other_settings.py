@@ -8,6 +8,8 @@ import pytest
 
 import hush
 
+pytestmark = pytest.mark.usefixtures("unpainted")
+
 
 @pytest.fixture(scope="module")
 def digits():
@@ -25,7 +27,6 @@ def quiet_then(loud, quiet, problem, folder):
     assert cheap < spent / 2, "otherwise nothing would be gained"
     with pytest.raises(ValueError, match="the checkpoint is of another run: different are"):
         go(quiet, problem, 3, folder=folder, resume=True)
-    assert go(loud, problem, 2, folder=folder, resume=True).records["epsilon"].iloc[-1] == spent
 
 
 def test_less_noise_cannot_be_called_more_afterwards(digits, tmp_path):
