@@ -1,5 +1,6 @@
 """Four CPU devices, whatever the machine has, so that one device = several can be tested; and shared small problems."""
 
+import gc
 import os
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,7 @@ os.environ.setdefault("HUSH_OFFLINE", "1")
 # What one worker, or an earlier run, has compiled.
 os.environ.setdefault("HUSH_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".compiled"))
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -25,6 +27,29 @@ import hush
 # The same cases every time: what fails here fails everywhere.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+# Every compiled program is mapped into memory by itself; Linux allows a process 65,530 such places, and no more.
+MANY_MAPS = 25_000
+
+
+def make_room():
+    """Forget compiled programs before there are too many for one process, which would end it."""
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _room():
+    make_room()
+
+
+@pytest.fixture(scope="session")
+def room():
+    """`make_room`, for tests that compile very many programs."""
+    return make_room
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from hush.core.shuffle import shuffled
 
 WEIGHTINGS = ("examples", "equal")
 # How likely a round of a Poisson cohort may find too few places: never, for all that will be run, and little beside δ.
-OVERFLOW = 1e-20
+OVERFLOW = 1e-15
 
 
 def _importance(weighting: str, population: Population) -> jax.Array:
@@ -38,9 +38,10 @@ def _at_most(size: int, clients: int, cohort: str) -> int:
 
 @cache
 def _enough(clients: int, rate: float) -> int:
-    """The fewest places that a round needs more of with a probability of OVERFLOW at most."""
-    # SciPy inverts the distribution function in floating point, where 1 − 1e-20 is one.
-    return bisect_left(range(clients), True, key=lambda places: bool(stats.binom.sf(places, clients, rate) <= OVERFLOW))
+    """The fewest places that all clients but one fill with a probability of OVERFLOW at most: one is left for it."""
+    # SciPy inverts the distribution function in floating point, where 1 − 1e-16 is one.
+    filled = lambda places: stats.binom.sf(places - 1, clients - 1, rate)  # noqa: E731
+    return bisect_left(range(clients), True, key=lambda places: bool(filled(places) <= OVERFLOW))
 
 
 def _product_modulo(number: jax.Array, factor: int, modulus: int) -> jax.Array:
@@ -189,7 +190,7 @@ SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight
 class Poisson(Cohort):
     """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
 
-    The number of places is fixed so high that a round needs more of them with probability below 1e-20.
+    The number of places is fixed so high that a client finds none left with probability below 1e-15.
     """
 
     rate: float = eqx.field(static=True, converter=scalar)

@@ -6,7 +6,7 @@ adversary sees who takes part, they count for a client only in the rounds it too
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import exp, inf
+from math import inf
 
 import numpy as np
 
@@ -34,9 +34,6 @@ FLOATS = (
 ON_A_GRID = "noise is discrete and on a grid; a simulation draws it from its seed, a device exactly (hush.on_device)"
 NOISE_OF = {"gaussian": FLOATS, "discrete gaussian": ON_A_GRID}
 NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, is not shown to the adversary"
-
-# Of δ, what is set aside for the rounds that were not drawn as the accountant thinks.
-ASIDE = 1e-3
 
 Releases = tuple[tuple[Release, int], ...]  # each with how often it happens in a round
 Counts = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -127,7 +124,8 @@ class Description:
     def spent(self, times: Iterable[int], size: int, delta: float, lanes: int = 1) -> Spent:
         """What so many rounds of each phase have cost a client with so many examples.
 
-        With `lanes` runs of the same data, each with noise of its own, the rounds of all of them together.
+        With `lanes` runs of the same data, each with noise of its own, the rounds of all of them together. Rounds that
+        may not be drawn as they are accounted for come off δ: whether they are does not depend on the client (`Drawn`).
         """
         releases: list[tuple[Release, int]] = []
         failure, most = 0.0, self.rounds * self.holders * lanes
@@ -136,10 +134,7 @@ class Description:
                 raise NoGuarantee(f"the guarantee was asked for {most} rounds in all, and says nothing of {count}")
             releases += phase.over(size, count, lanes)
             failure += phase.failure * count
-        found = spent(releases, delta if failure == 0 else (1 - ASIDE) * delta)
-        # P(S) ≤ e^ε (P'(S) + τ) + δ + τ, where other draws than those accounted for have the probability τ.
-        covered = failure == 0 or (1 + exp(min(found.epsilon, 700))) * failure <= ASIDE * delta
-        return found if covered else Spent(inf, inf, inf)
+        return spent(releases, delta - failure) if failure < delta else Spent(inf, inf, inf)
 
     def rounds_within(self, epsilon: float, size: int, delta: float) -> int:
         """The most rounds, of every phase, whose ε is within the target; no more than were looked at."""
@@ -147,13 +142,9 @@ class Description:
         def over(rounds: int) -> list[tuple[Release, int]]:
             return [release for phase in self.phases for release in phase.over(size, rounds)]
 
-        aside = any(phase.failure for phase in self.phases)
         most = self.rounds * self.holders
-        found = most_rounds(over, epsilon, (1 - ASIDE) * delta if aside else delta, most)
-        # Where what was set aside of δ does not cover a failure, ε is infinite.
-        while found and self.spent((found,) * len(self.phases), size, delta).epsilon > epsilon:
-            found //= 2
-        return found
+        failure = most * sum(phase.failure for phase in self.phases)  # of as many rounds as there can be
+        return most_rounds(over, epsilon, delta - failure, most) if failure < delta else 0
 
     def epsilons(self, rounds: int, taken: Counts, delta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all where that is not seen."""

@@ -37,7 +37,13 @@ class Sent:
 
 @dataclass(frozen=True)
 class Drawn:
-    """How clients come into a round: with which coefficient, and what a neighbour and its sampling are."""
+    """How clients come into a round: with which coefficient, and what a neighbour and its sampling are.
+
+    A Poisson cohort may find too few places, with a probability τ. That is so where the others that were drawn fill
+    them all, which does not depend on the client: let the adversary see the others' coins, and let S be any event. In
+    rounds with places left P(S) ≤ e^ε P'(S) + δ as ever; the rest has a probability of τ a round under both. So
+    P(S) ≤ e^ε P'(S) + δ + Tτ after T rounds.
+    """
 
     coefficient: float
     fixed: int | None  # how many there are in every round, if that is certain

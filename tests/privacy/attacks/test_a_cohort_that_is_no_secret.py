@@ -10,13 +10,14 @@ from math import sqrt
 import numpy as np
 import pytest
 from dp_accounting import get_epsilon_gaussian
+from scipy import stats
 
 import hush
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.contract import Population
 from hush.local import ControlVariate, LocalSGD, Scaffold
-from hush.privacy import NoGuarantee, Subset, Whole, describe
+from hush.privacy import NoGuarantee, Subset, Whole, describe, spent
 from hush.server import AddWithControl, CorrelatedNoise
 from hush.uplink import Clip, ErrorFeedback, Gaussian, TopK
 
@@ -106,14 +107,16 @@ def test_nobody_retires_where_the_others_count_on_it():
 
 
 def test_a_round_that_was_not_drawn_as_it_was_accounted_for_is_paid_for():
-    """A Poisson cohort has places for all but one round in 1e20; of δ a thousandth is set aside for that."""
+    """A Poisson cohort has places for all but one round in 1e15, by the binomial tail: these come off δ."""
     description = describe(algorithm(Poisson(0.2, "equal")), POPULATION, 100)
     failure = description.first.failure
-    assert 0 < failure <= 1e-20
-    for delta in (1e-5, 1e-9):
-        found = description.spent((100,), 60, delta).epsilon
-        assert (1 + np.exp(found)) * 100 * failure <= 1e-3 * delta
-    assert description.spent((100,), 60, 1e-17).epsilon == np.inf
+    for clients, rate in ((CLIENTS, 0.2), (1920, 80 / 1920), (10**6, 1e-5), (5, 1.0)):
+        places = Poisson(rate).slots(clients)
+        assert places == clients or stats.binom.sf(places - 1, clients - 1, rate) <= failure == 1e-15
+    ((release, _),) = description.first.of(60)
+    for delta in (1e-5, 1e-12):
+        assert description.spent((100,), 60, delta) == spent({release: 100}, delta - 100 * failure)
+    assert description.spent((100,), 60, 1e-13).epsilon == np.inf
 
 
 def test_a_delta_of_one_in_all_is_warned_of_wherever_it_is_used():
