@@ -9,6 +9,7 @@ from typing import Any
 from hush.app.tables import print_comparison, print_summary
 from hush.report.endings import Diverged, Interrupted
 from hush.report.page import write_report
+from hush.report.privacy_page import in_one_line
 from hush.report.result import Result
 from hush.report.run import run as run_algorithm
 from hush.settings import Plan, SettingsError, build, default_tables, describe, override, read
@@ -73,14 +74,18 @@ def _go(plan: Plan, problem: Any, quiet: bool, **places: Any) -> None:
         result = run_algorithm(plan.algorithm, problem, **plan.run, sweep=plan.sweep, progress=not quiet, **places)
     except (Diverged, Interrupted) as end:
         if not quiet:
-            _tell(end.result)
+            tell(end.result)
         raise
     if not quiet:
-        _tell(result)
+        tell(result)
 
 
-def _tell(result: Result) -> None:
+def tell(result: Result) -> None:
+    """How a run ended, what it spent of privacy, and where it lies."""
     print_summary(result)
+    private = result.status.get("privacy", {})
+    if private.get("guarantee", "none") != "none":
+        print(in_one_line(private))
     if result.folder is not None:
         print(f"folder: {result.folder}")
         if (page := result.folder / "report.html").is_file():

@@ -10,6 +10,7 @@ import pytest
 from dp_accounting import get_epsilon_gaussian
 
 import hush
+from hush.app.commands import tell
 from hush.core.lanes import lay_out
 from hush.report.privacy_page import figures, in_one_line
 from hush.report.spending import Spending
@@ -47,8 +48,11 @@ def test_the_difference_of_two_points_of_a_sweep_has_no_noise(quadratic):
     assert np.abs(2 * first - second - noiseless).max() < 0.2 * moved
 
 
-def test_what_all_repetitions_spent_together_is_told(quadratic):
-    spoken = go(quadratic, repetitions=9).status["privacy"]
+def test_what_all_repetitions_spent_together_is_told(quadratic, capsys):
+    result = go(quadratic, repetitions=9)
+    spoken = result.status["privacy"]
+    tell(result)
+    assert "of one lane" in capsys.readouterr().out
     z = 0.5 / (2 * 1.0 / quadratic.population.clients)
     assert spoken["epsilon"] == pytest.approx(get_epsilon_gaussian(z / sqrt(2), DELTA), rel=1e-6)
     assert spoken["together"] == pytest.approx(get_epsilon_gaussian(z / sqrt(2 * 9), DELTA), rel=1e-6)
