@@ -145,5 +145,7 @@ def test_private_fedpaq_on_a_grid_keeps_its_promise(perturbation):
         describe(made, population, 6)
     with pytest.raises(ValueError, match="dimension must be a whole number"):
         hush.private_fedpaq(5, steps=1, batch=40, grid_bits=20, **asked)
+    with pytest.raises(ValueError, match="dimension goes with grid_bits and an epsilon"):
+        hush.private_fedpaq(5, steps=1, batch=40, dimension=650, **asked)
     with pytest.raises(ValueError, match="take more bits"):
         hush.private_fedpaq(5, steps=1, batch=40, grid_bits=5, dimension=650, **asked)

@@ -118,6 +118,15 @@ def test_noise_for_an_epsilon():
     assert noise > noise_multiplier_for(1.0, 1e-5, 10, "replace", Release(1.0, "replace").sampling)
 
 
+@pytest.mark.parametrize(
+    ("sampling", "least", "most"), [(Release(1.0, "replace").sampling, 1.05, 1.12), (Subset(12, 143), 1.35, 1.6)]
+)
+def test_what_it_takes_more_than_ideal_noise_is_as_documented(sampling, least, most):
+    """ε = 4 after 20 rounds of two steps, 143 examples: a tenth more, and half as much again with batches of 12."""
+    asked = (4.0, 1e-4, 40, "replace", sampling)
+    assert least < noise_multiplier_for(*asked, law=ON_INTEGERS) / noise_multiplier_for(*asked) < most
+
+
 def test_what_is_refused():
     assert LAWS == ("gaussian", ON_INTEGERS)
     with pytest.raises(ValueError, match="unknown law 'discrete'"):

@@ -52,6 +52,8 @@ def private_fedpaq(
     """
     known("perturbation", perturbation, PERTURBATIONS)
     grid = None if grid_bits is None else Grid(grid_bits)
+    if dimension is not None and (grid is None or noise_multiplier is not None):
+        raise ValueError("dimension goes with grid_bits and an epsilon, whose noise depends on it; nothing else does")
     if noise_multiplier is None:
         law = "gaussian" if grid is None else "discrete gaussian"
         noise_multiplier = _calibrated(epsilon, delta, participations, examples, perturbation, steps, batch, law)

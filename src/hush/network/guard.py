@@ -62,6 +62,8 @@ class Guard:
         fraction("delta", delta)
         for bound in clip:
             positive("a bound of clip", bound)
+        if not clip[0] <= clip[1]:
+            raise ValueError(f"clip must be the least bound and the largest, in this order, found {clip}")
         positive("largest", largest)
         self.algorithm = on_device(algorithm)
         self.description = describe(algorithm, population, rounds, trust="local", dimension=dimension)
@@ -152,4 +154,6 @@ class Guard:
             raise Refused(f"{path} is no ledger that can be read ({error}): what was spent is not known") from error
         if mechanism != self._mechanism() or len(taken) != len(self._taken) or len(last) != len(self._last):
             raise Refused(f"{path} is the ledger of another mechanism: {'; '.join(map(str, mechanism))}")
-        self._taken, self._last = taken, last
+        # A file that was put back from an older copy takes back nothing of what this process has seen.
+        self._taken = [max(pair) for pair in zip(taken, self._taken, strict=True)]
+        self._last = [max(pair) for pair in zip(last, self._last, strict=True)]

@@ -58,6 +58,8 @@ def describe(
         known("trust model", trust, TRUST)
     if isinstance(problem, Population):
         question = Question(None, population, rounds, trust, dimension)
+    elif dimension is not None:
+        raise ValueError("dimension goes with a population: a problem knows its own")
     else:
         question = Question(problem, population, rounds, trust, parameters(problem))
     reasons = []

@@ -132,6 +132,17 @@ def test_two_processes_of_one_device_spend_together(tmp_path):
     assert first.participations == (3,)
 
 
+def test_a_ledger_from_an_older_copy_takes_nothing_back(tmp_path):
+    ledger = tmp_path / "spent.json"
+    watchful = guard(ledger=ledger)
+    watchful.admit(told(0))
+    older = ledger.read_text()
+    watchful.admit(told(1))
+    ledger.write_text(older)
+    watchful.admit(told(2))
+    assert guard(ledger=ledger).participations == (3,)
+
+
 def test_a_full_disk_admits_nothing(tmp_path, monkeypatch):
     watchful = guard(ledger=tmp_path / "spent.json")
 
@@ -188,3 +199,7 @@ def test_a_saturated_model_does_not_carry_an_update_further_than_its_noise_cover
 def test_everything_a_population_tells_must_fit():
     with pytest.raises(ValueError, match="client must be a whole number from 0 to 3"):
         Guard(LOUD, Population(np.full(4, 30)), 4, dimension=D, rounds=1, epsilon=1.0, delta=1e-5)
+    with pytest.raises(ValueError, match="the least bound and the largest"):
+        guard(clip=(10.0, 1.0))
+    with pytest.raises(ValueError, match="a problem knows its own"):
+        describe(LOUD, PROBLEM, 1, dimension=D)
