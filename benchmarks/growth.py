@@ -32,7 +32,7 @@ def point(cohort: int = 10, population: int = 1000, repetitions: int = 1, hidden
     import numpy as np
 
     import hush
-    from hush.core.simulation import Simulation
+    from hush.execution.simulation import Simulation
 
     draws = np.random.default_rng(0)
     images = draws.integers(0, 256, (EXAMPLES, 28, 28, 1), dtype=np.uint8)

@@ -17,9 +17,9 @@ import measure
 
 import hush
 import workloads
-from hush.core.engine import unravelled
-from hush.core.simulation import Simulation
-from hush.tasks.models import build
+from hush.execution.engine import unravelled
+from hush.execution.simulation import Simulation
+from hush.models import build
 
 
 def started(workload: workloads.Workload):

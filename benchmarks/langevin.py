@@ -32,7 +32,7 @@ import hush  # before JAX: each core becomes a device
 import jax
 import numpy as np
 
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 
 HERE = Path(__file__).resolve().parent
 CHAINS, LR = 300, 1e-7  # of the Gaussian

@@ -40,7 +40,7 @@ import workloads
 from hush.channel import Noisy
 from hush.core.contract import ClientData
 from hush.core.keys import root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.local import Batches, ClippedPerExample, LocalSGD, MeanGradient, Oracle
 from hush.uplink import Clip, Gaussian
 

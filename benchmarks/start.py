@@ -19,7 +19,7 @@ import sys, time
 from pathlib import Path
 clocks = [(time.perf_counter(), time.process_time())]
 from hush.app import commands
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 clocks.append((time.perf_counter(), time.process_time()))
 advance = Simulation.advance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 
 
 def in_turns(algorithms: dict, problem, turns: int, rounds: int) -> dict[str, list[float]]:

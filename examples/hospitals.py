@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 import hush
-from hush.report.canvas import write_png
+from hush.report.style import write_png
 
 OUT = Path("runs/hospitals")
 

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     )
     from hush.core.device import on_device
     from hush.core.grid import Grid
-    from hush.report.endings import Diverged, Interrupted, WriteFailed
-    from hush.report.result import Result
-    from hush.report.run import run
+    from hush.runs.errors import Diverged, Interrupted, WriteFailed
+    from hush.runs.result import Result
+    from hush.runs.run import run
 
 one_device_per_core()
 compiled.from_environment()
@@ -76,9 +76,9 @@ _HOMES = {
     ),
     "hush.core.device": ("on_device",),
     "hush.core.grid": ("Grid",),
-    "hush.report.result": ("Result",),
-    "hush.report.endings": ("Diverged", "Interrupted", "WriteFailed"),
-    "hush.report.run": ("run",),
+    "hush.runs.result": ("Result",),
+    "hush.runs.errors": ("Diverged", "Interrupted", "WriteFailed"),
+    "hush.runs.run": ("run",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = ("algorithms", "channel", "cohort", "local", "network", "posterior", "privacy", "server", "tasks", "uplink")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hush
-from hush.core.simulation import Simulation
-from hush.papers.langevin_checks import z_scores
-from hush.papers.langevin_reference import quantised, with_control, with_gradients
+from hush.execution.simulation import Simulation
+from hush.papers.langevin.checks import z_scores
+from hush.papers.langevin.reference import quantised, with_control, with_gradients
 from hush.theory.langevin_gaussian import Target, moments, stationary
 from hush.uplink import QSGD
 

@@ -20,9 +20,9 @@ from hush.app import commands, failures
 from hush.app.bibliography import ENTRIES, USES
 from hush.app.listing import SLOTS
 from hush.app.main import app
-from hush.report.run import run
+from hush.data.download import DataUnavailable
+from hush.runs.run import run
 from hush.settings import build, default_tables, override, read
-from hush.tasks.download import DataUnavailable
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 

@@ -10,7 +10,7 @@ import hush
 from hush.channel import Alignment, Constant, FullPower, GaussianReal, Groups, LeastSquares, OverTheAir, PerClient
 from hush.core.contract import Statistics
 from hush.core.keys import at, root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.privacy.air import missing_noise
 from hush.uplink import QSGD, Clip
 

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 import hush
 from hush.core.grid import Grid
 from hush.core.keys import at, root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.local import (
     BATCHES,
     DIRECTIONS,

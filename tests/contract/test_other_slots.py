@@ -14,7 +14,7 @@ import hush
 from hush.channel import CHANNELS, Digital, Noisy, OverTheAir
 from hush.core.contract import Draw, Statistics
 from hush.core.keys import root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.server import (
     SERVER_RULES,
     AdaptingClip,

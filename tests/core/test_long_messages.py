@@ -13,7 +13,7 @@ from hush.core.algorithm import Algorithm, InTurn, client_step
 from hush.core.contract import LocalRule, Stage
 from hush.core.counts import count
 from hush.core.keys import root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.uplink import QSGD, ErrorFeedback
 from hush.wire import lengths, sparse_bits
 from hush.wire.elias import KINDS

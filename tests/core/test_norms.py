@@ -13,7 +13,7 @@ from hush.core.clipping import clip, clipping, weighted_sum
 from hush.core.contract import Mixing
 from hush.core.keys import root
 from hush.core.norms import norm, norms, power_of_two
-from hush.core.phase import _heard
+from hush.execution.phase import _heard
 from hush.local import ClippedToBroadcast, LocalSGD
 from hush.server import AdaptingClip
 from hush.uplink import Clip

@@ -14,7 +14,7 @@ import numpy as np
 import hush
 from hush.channel import LeastSquares, Noisy
 from hush.cohort import Cyclic, Poisson, SchemeII, Uniform
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.local import LocalSGD, Shuffled
 from hush.uplink import QSGD, BFloat16, Clip, ErrorFeedback, Gaussian, GridGaussian, RandomK, Rotated, Sign, TopK
 

@@ -9,7 +9,7 @@ from jax import random
 
 import hush
 from hush.core.keys import at, root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 
 ROUNDS, STEPS, LR = 5, 3, 0.05
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hush.core import engine, memory
+from hush.core import memory
+from hush.execution import engine
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,13 @@ import pytest
 import hush
 from hush.cohort import Uniform
 from hush.core import memory
-from hush.core.admission import bits_of_round, check_budget, check_measures, check_memory, rounds_at_once
+from hush.core.columns import check_measures
 from hush.core.contract import Channel, Cohort, Draw, LocalRule, Mixing, Population, Problem, ServerRule, Stage
-from hush.core.mesh import make
+from hush.core.costs import bits_of_round
 from hush.core.rehearsal import is_own, rehearse
-from hush.core.simulation import Simulation
+from hush.execution.admission import check_budget, check_memory, rounds_at_once
+from hush.execution.mesh import make
+from hush.execution.simulation import Simulation
 from hush.local import Gradient, LocalSGD
 from hush.tasks.problem import Numbered
 from hush.uplink import QSGD, Clip, TopK

@@ -26,9 +26,9 @@ from hush.core.check import LARGEST
 from hush.core.contract import Population
 from hush.core.grid import Grid
 from hush.core.keys import root
-from hush.core.lanes import lay_out
 from hush.core.schedules import InverseTime, Optax, StronglyConvex
-from hush.core.simulation import Simulation
+from hush.execution.lanes import lay_out
+from hush.execution.simulation import Simulation
 from hush.local import (
     ClippedPerExample,
     Fresh,

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 import hush
 from hush.core.contract import ClientData
 from hush.core.keys import root
-from hush.tasks.models.layers import (
+from hush.models.layers import (
     FLATTEN,
     IMAGE_MEAN,
     RELU,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND
 from hush.local import ClippedPerExample
-from hush.tasks.models.layers import FLATTEN, RELU, Linear, Sequential
-from hush.tasks.models.per_example import clipped_gradient, is_covered
+from hush.models.layers import FLATTEN, RELU, Linear, Sequential
+from hush.models.per_example import clipped_gradient, is_covered
 
 SLACK = 1 + 1e-5
 SEEDS = st.integers(0, 2**31 - 1)

@@ -11,8 +11,8 @@ from jax.flatten_util import ravel_pytree
 
 import hush
 from hush.core.keys import root
-from hush.tasks.models import MODELS, build
-from hush.tasks.models.per_example import is_covered
+from hush.models import MODELS, build
+from hush.models.per_example import is_covered
 
 QUICK = ("mlp", "blocks", "twice")  # the others are larger, or of the same kinds
 

@@ -7,7 +7,7 @@ import pytest
 import hush
 from hush.cohort import SchemeII
 from hush.core.keys import at, root
-from hush.core.simulation import Simulation
+from hush.execution.simulation import Simulation
 from hush.local import Langevin, LocalSGD
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hush.app import paper
-from hush.papers.alignment import SCHEMES, SETTINGS, AlignmentLab, Trial, _claims, digital
+from hush.papers.alignment.page import SCHEMES, SETTINGS, AlignmentLab, Trial, _claims, digital
 
 
 @pytest.mark.slow

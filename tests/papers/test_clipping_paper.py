@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from hush.app import paper
-from hush.papers.clipping import TABLE_2, _clipping_claims
-from hush.papers.clipping_lab import HALF, Case, ClippingLab
-from hush.papers.clipping_private import TABLE_3, _private_claims
+from hush.papers.clipping.lab import HALF, Case, ClippingLab
+from hush.papers.clipping.page import TABLE_2, _clipping_claims
+from hush.papers.clipping.private import TABLE_3, _private_claims
 from hush.privacy import describe
 
 

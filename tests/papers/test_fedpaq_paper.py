@@ -7,9 +7,9 @@ import pytest
 import hush
 from hush.app import paper
 from hush.papers import PAPERS, Paper, Section, claims_table, write
-from hush.papers.fedpaq import PUBLISHED, _loss_at, _near, _rises
-from hush.papers.fedpaq_lab import AUTHORS, DELTA, FedPAQLab, OneRoundLate, PrivateSetting, Setting
-from hush.papers.fedpaq_private import composed, nominal
+from hush.papers.fedpaq.lab import AUTHORS, DELTA, FedPAQLab, OneRoundLate, PrivateSetting, Setting
+from hush.papers.fedpaq.page import PUBLISHED, _loss_at, _near, _rises
+from hush.papers.fedpaq.private import composed, nominal
 from hush.papers.writing import judged, markdown_table, only_when
 from hush.privacy import describe
 

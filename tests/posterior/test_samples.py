@@ -10,7 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hush
-from hush.core.engine import unravelled
+from hush.execution.engine import unravelled
 from hush.posterior import Posterior, wasserstein
 from hush.posterior.quiet import arviz
 

@@ -23,7 +23,7 @@ import hush
 from hush.channel import Constant, FullPower, Noisy, OverTheAir
 from hush.cohort import Cyclic, Everyone, Uniform
 from hush.core.keys import root
-from hush.core.lanes import at_point, check_sweep, float_settings
+from hush.execution.lanes import at_point, check_sweep, float_settings
 from hush.local import ClippedPerExample, Full, LocalSGD, Perturbed, Proximal, WeightDecay
 from hush.privacy import describe
 from hush.server import CorrelatedNoise, Replace

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.image import imread
 from report_samples import made, run_folder
 
-from hush.report.canvas import PALETTE
 from hush.report.page import write_report
+from hush.report.style import PALETTE
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser on this machine")

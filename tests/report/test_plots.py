@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 from report_samples import made
 
+from hush.models.wrap import wrap
 from hush.report import words
-from hush.report.canvas import drawing, png, svg
-from hush.report.holdings import holdings, picture
+from hush.report.classes import picture
 from hush.report.plots import curve
+from hush.report.style import drawing, png, svg
+from hush.tasks.classes import class_counts
 from hush.tasks.measures import binary, classification, regression
 from hush.tasks.problem import supervised
-from hush.tasks.wrap import wrap
 
 
 def drawn(figure):
@@ -191,7 +192,7 @@ def problem_of(parts, labels, measures, test=None):
 def test_holdings_count_classes_client_by_client():
     labels = np.array([0, 1, 2, 1, 1, 0], np.int32)
     parts = [[0, 1], [2, 3, 4, 1], [5]]
-    counts = holdings(problem_of(parts, labels, classification))
+    counts = class_counts(problem_of(parts, labels, classification))
     expected = np.zeros((3, 3), int)
     for client, part in enumerate(parts):
         for row in part:
@@ -201,11 +202,11 @@ def test_holdings_count_classes_client_by_client():
 
 def test_holdings_know_classes_only_the_test_set_has_and_refuse_what_has_none():
     test = (np.zeros((1, 2), np.float32), np.array([4], np.int32))
-    assert holdings(problem_of([[0], [1]], np.array([0, 1], np.int32), classification, test)).shape == (2, 5)
-    assert holdings(problem_of([[0], [1]], np.array([0.5, 1.5], np.float32), regression)) is None
-    counts = holdings(problem_of([[0, 1], [2]], np.array([0.0, 1.0, 1.0], np.float32), binary))
+    assert class_counts(problem_of([[0], [1]], np.array([0, 1], np.int32), classification, test)).shape == (2, 5)
+    assert class_counts(problem_of([[0], [1]], np.array([0.5, 1.5], np.float32), regression)) is None
+    counts = class_counts(problem_of([[0, 1], [2]], np.array([0.0, 1.0, 1.0], np.float32), binary))
     assert counts.tolist() == [[1, 1], [0, 1]]
-    assert holdings(object()) is None
+    assert class_counts(object()) is None
 
 
 @pytest.mark.parametrize(("clients", "classes"), [(1, 1), (10, 10), (100, 10), (2000, 62), (20, 100)])

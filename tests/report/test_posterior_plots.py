@@ -8,9 +8,9 @@ from scipy.stats import norm
 import hush
 from hush.posterior import Posterior, reliability, scores
 from hush.posterior.quiet import arviz
-from hush.report.canvas import png, svg
 from hush.report.posterior_plots import density, reliability_diagram, trace
 from hush.report.reliability import OVER, UNDER, calibration_error
+from hush.report.style import png, svg
 
 LINEAR = hush.tasks.linear_regression(clients=2, examples=10, dimension=8)
 

@@ -85,7 +85,7 @@ def test_replacing_leaves_no_file_of_the_earlier_run(copy, quadratic):
 
 def test_going_on_takes_away_what_is_out_of_date(copy, unequal, monkeypatch):
     """A run that is killed after it went on must not leave the models and scores of its earlier end."""
-    from hush.report.work import Work
+    from hush.runs.loop import Work
 
     def killed(*_):
         raise RuntimeError("killed")

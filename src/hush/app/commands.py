@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.tables import print_comparison, print_summary
-from hush.report.endings import Diverged, Interrupted
 from hush.report.page import write_report
 from hush.report.privacy_page import in_one_line
-from hush.report.result import Result
-from hush.report.run import run as run_algorithm
+from hush.runs.errors import Diverged, Interrupted
+from hush.runs.result import Result
+from hush.runs.run import run as run_algorithm
 from hush.settings import Plan, SettingsError, build, default_tables, describe, override, read
 from hush.store.files import LOCK
 from hush.store.reading import began, require_run

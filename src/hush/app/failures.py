@@ -27,8 +27,8 @@ CODES = {
 
 # Errors of modules that are imported only when they are needed.
 LATER = {
-    ("hush.report.endings", "Diverged"): DIVERGED,
-    ("hush.tasks.download", "DataUnavailable"): NO_DATA,
+    ("hush.runs.errors", "Diverged"): DIVERGED,
+    ("hush.data.download", "DataUnavailable"): NO_DATA,
     ("hush.store.reading", "Unreadable"): NOT_READ,
 }
 

@@ -10,12 +10,12 @@ from hush.cohort import COHORTS
 from hush.core.check import nearest
 from hush.core.schedules import SCHEDULES
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES
+from hush.models import MODELS
 from hush.server import SERVER_RULES
 from hush.settings import SettingsError
 from hush.settings.describe import plain
 from hush.settings.schema import Field, schema
 from hush.tasks import TASKS
-from hush.tasks.models import MODELS
 from hush.uplink import STAGES
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hush.algorithms import ALGORITHMS
 from hush.app.listing import SLOTS, inline, settable
 from hush.core.check import nearest
-from hush.core.lanes import float_settings
+from hush.core.paths import float_settings
 from hush.settings import Run, SettingsError, build, default_tables
 from hush.settings.describe import plain
 from hush.settings.schema import Field, schema

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hush.report.records import measures, points, repetitions, summary, swept
-from hush.report.result import Result
 from hush.report.words import bits, in_words, meaning, with_spread
+from hush.runs.result import Result
+from hush.store.records import measures, points, repetitions, summary, swept
 
 COSTS = ("uplink_bits", "channel_uses", "epsilon", "seconds")
 # Columns of a comparison for which there is room on a terminal; its page has all of them.

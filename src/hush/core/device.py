@@ -7,7 +7,7 @@ import jax
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.contract import ClientPiece
 from hush.core.grid import Grid
-from hush.core.lanes import dotted
+from hush.core.paths import dotted
 
 Either = TypeVar("Either", bound=Algorithm | InTurn)
 

@@ -1,13 +1,26 @@
 """The ledger: what was said, by and to whom, exactly; and means of what is worth looking at."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from hush.core.phase import Log
+from hush.core.contract import Info
+from hush.core.counts import Count
 
 KEPT = ("client_uplink_bits", "client_downlink_bits", "client_rounds", "client_energy", "channel_uses", "iterations")
+
+
+class Log(NamedTuple):
+    """What one round of one phase leaves behind, for the ledger and for looking at."""
+
+    ids: jax.Array  # [K]
+    active: jax.Array  # [K]
+    bits: Count  # [K], what each client sent
+    energy: jax.Array  # [K], what it took to send it over the air
+    info: Info  # means over the active clients
+    seen: Info  # [K], the same for each client, where clients are watched
 
 
 def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any], shape: tuple[int, ...]) -> Any:

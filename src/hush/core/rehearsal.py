@@ -14,12 +14,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
-from hush.core.admission import check_column, check_measures
 from hush.core.algorithm import Algorithm, InTurn, broadcast, init_server
+from hush.core.columns import check_column, check_measures
 from hush.core.contract import Draw, Mixing, Population, Problem, State, Statistics
 from hush.core.counts import Count
+from hush.core.flat import flat_shape
 from hush.core.keys import root
 
 HERE = Path(__file__).parents[1]
@@ -146,7 +146,7 @@ def check_problem(problem: Problem) -> Any:
     """The model's shape, after the problem's own pieces have been looked at."""
     params = shapes("the problem", problem, "init", lambda: problem.init(root(0)))
     check_parameters(type(problem).__name__, params)
-    return jax.eval_shape(lambda: ravel_pytree(problem.init(root(0)))[0])
+    return flat_shape(problem)
 
 
 def check_parameters(who: str, params: Any) -> None:

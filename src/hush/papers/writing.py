@@ -11,7 +11,7 @@ from typing import Protocol
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hush.report.canvas import write_png
+from hush.report.style import write_png
 from hush.store import atomically
 
 HOLDS, FAILS = "holds", "does not hold"

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from hush.core.check import at_least, positive, whole
 from hush.core.check import seed as check_seed
 from hush.core.contract import Problem, Vector
-from hush.core.engine import unravelled
+from hush.core.flat import unravelled
 from hush.core.keys import Key, at, root
 from hush.posterior.samples import FEWEST_CHAINS, FEWEST_DRAWS, Posterior
 from hush.tasks.potentials import Potentials

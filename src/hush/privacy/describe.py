@@ -11,6 +11,7 @@ from typing import Any
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import known, whole
 from hush.core.contract import ClientData, Population, Problem
+from hush.core.flat import dimension as parameters
 from hush.privacy.clients import client_level
 from hush.privacy.examples import example_level
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
@@ -18,7 +19,6 @@ from hush.privacy.releases import NoGuarantee
 from hush.privacy.sharing import sharing
 from hush.server import AdaptingClip, CorrelatedNoise
 from hush.tasks.problem import Holding, Supervised
-from hush.tasks.problem import dimension as parameters
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
 

@@ -9,10 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hush.report import markup, words
-from hush.report.canvas import Drawing, settled, write_png
 from hush.report.plots import SIZE, Line, chart, check, lines
 from hush.report.privacy_page import in_one_line, spent_by_each
-from hush.report.records import (
+from hush.report.style import Drawing, settled, write_png
+from hush.store import load_records, load_settings, load_table
+from hush.store.reading import load_status, require_run
+from hush.store.records import (
     TOTALS,
     Point,
     final,
@@ -22,8 +24,6 @@ from hush.report.records import (
     series,
     summary,
 )
-from hush.store import load_records, load_settings, load_table
-from hush.store.reading import load_status, require_run
 
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 

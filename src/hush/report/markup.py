@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from hush.report.canvas import svg
+from hush.report.style import svg
 from hush.store import atomically
 
 STYLE = """

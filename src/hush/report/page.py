@@ -8,12 +8,15 @@ from typing import Any
 import pandas as pd
 
 from hush.report import markup, words
-from hush.report.canvas import settled, write_png
-from hush.report.holdings import Counts, picture
+from hush.report.classes import Counts, picture
 from hush.report.plots import chart, lines
 from hush.report.posterior_page import calibration_section, posterior_section
 from hush.report.privacy_page import privacy_section, updates_section
-from hush.report.records import (
+from hush.report.style import settled, write_png
+from hush.store import Unreadable, load_records, load_table
+from hush.store.manifest import matches
+from hush.store.reading import damaged, load_archive, load_or_warn, load_settings, load_status, require_run, was_killed
+from hush.store.records import (
     TOTALS,
     Point,
     flat,
@@ -25,9 +28,6 @@ from hush.report.records import (
     summary,
     swept,
 )
-from hush.store import Unreadable, load_records, load_table
-from hush.store.manifest import matches
-from hush.store.reading import damaged, load_archive, load_or_warn, load_settings, load_status, require_run, was_killed
 
 AGAINST = ("uplink_bits", "channel_uses", "round", "epsilon", "energy", "seconds", "channel_seconds")
 FILES_AGAINST = ("round", "uplink_bits", "epsilon")

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from hush.report import words
-from hush.report.canvas import DASHES, FONT, GRID, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress, say, tick
-from hush.report.records import AGAINST, TOTALS, lost, points, repetitions, series, swept
+from hush.report.style import DASHES, FONT, GRID, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress, say, tick
+from hush.store.records import AGAINST, TOTALS, lost, points, repetitions, series, swept
 
 LINEAR = ("accuracy", "participants", "clipped", *TOTALS)  # never on a logarithmic axis
 DECADES = 100.0  # a range this wide is easier to read on a logarithmic axis

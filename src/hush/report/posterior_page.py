@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hush.posterior import Posterior
+from hush.posterior.tables import named
 from hush.report import markup
-from hush.report.calibrated import named
-from hush.report.canvas import write_png
 from hush.report.posterior_plots import density, trace
 from hush.report.reliability import PREDICTORS, reliability_diagram
+from hush.report.style import write_png
 from hush.store import RunFolder, atomically, load_table
 from hush.store.files import atomically_by_name
 from hush.store.reading import load_or_warn

@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde, norm
 
 from hush.posterior.samples import Posterior
-from hush.report.canvas import FONT, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress
 from hush.report.reliability import reliability_diagram
+from hush.report.style import FONT, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress
 
 __all__ = ["density", "reliability_diagram", "trace"]
 

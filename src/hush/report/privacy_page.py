@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from hush.privacy.shown import rounded_up
 from hush.report import markup, words
-from hush.report.canvas import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
+from hush.report.style import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
 from hush.store import load_settings, load_table
 from hush.theory.clipping import clip_factor, clipping_bias
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.stats import norm
 
-from hush.report.canvas import FONT, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress
+from hush.report.style import FONT, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress
 
 Array = np.ndarray[Any, Any]
 

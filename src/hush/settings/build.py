@@ -7,14 +7,14 @@ from typing import Any
 from hush.algorithms import ALGORITHMS
 from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import nearest, shown
-from hush.core.lanes import float_settings
+from hush.core.paths import float_settings
+from hush.models import MODELS
 from hush.settings.describe import OWN, Tables, describe
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.plan import Plan, Run
 from hush.settings.schema import schema
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
-from hush.tasks.models import MODELS
 
 SLOTS = tuple(schema(Algorithm))
 TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep")

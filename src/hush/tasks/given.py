@@ -11,8 +11,8 @@ import numpy as np
 
 from hush.core.check import shown
 from hush.core.rehearsal import check_parameters, shapes
+from hush.models.wrap import Functions, Module, Named
 from hush.tasks.measures import binary, classification, regression
-from hush.tasks.wrap import Functions, Module, Named
 
 Array = np.ndarray[Any, Any]
 # So many classes there may be even of few examples; more than these and than examples are no numbered classes.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from hush.core.check import flag, known, whole
-from hush.tasks import partitions
-from hush.tasks.datasets import load
+from hush.data import partitions
+from hush.data.datasets import load
+from hush.models.wrap import wrap
 from hush.tasks.given import check_scale, inputs, targets, warn_of_unseen
 from hush.tasks.measures import MEASURES, classification
 from hush.tasks.problem import Recipe, Supervised, supervised
-from hush.tasks.wrap import wrap
 
 
 def _partition(

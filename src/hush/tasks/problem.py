@@ -12,15 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.flatten_util import ravel_pytree
 
 from hush.core.check import LARGEST
 from hush.core.contract import ClientData, Params, Population, Problem, Vector
-from hush.core.engine import unravelled
+from hush.core.flat import unravelled
 from hush.core.keys import Key
+from hush.models.per_example import clipped_gradient, is_covered
+from hush.models.wrap import Module, Named
 from hush.tasks.given import check_model
-from hush.tasks.models.per_example import clipped_gradient, is_covered
-from hush.tasks.wrap import Module, Named
 
 Measures = dict[str, jax.Array]
 EVALUATE_AT_ONCE = 1000
@@ -217,8 +216,3 @@ def supervised(
         measures=measures,
         recipe=recipe or Recipe(),
     )
-
-
-def dimension(problem: Problem) -> int:
-    """d, the number of parameters."""
-    return int(jax.eval_shape(lambda key: ravel_pytree(problem.init(key))[0], jax.random.key(0)).size)

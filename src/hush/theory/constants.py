@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, natural, positive
 from hush.core.contract import Problem, Vector
-from hush.core.engine import unravelled
+from hush.core.flat import unravelled
 from hush.core.keys import at, root
 from hush.local.batches import everything
 from hush.theory.curvature import (

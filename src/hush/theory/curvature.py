@@ -17,10 +17,10 @@ from hush.core.contract import ClientData, Problem, Vector
 from hush.core.keys import Key, at
 from hush.local.batches import everything
 from hush.local.directions import full_gradient
+from hush.models.wrap import Named
 from hush.tasks import analytic
 from hush.tasks.measures import binary, classification, regression
 from hush.tasks.problem import Holding, Supervised
-from hush.tasks.wrap import Named
 
 SMALL = 200  # the Hessian of at most so many parameters is made whole
 POWER_STEPS = 30

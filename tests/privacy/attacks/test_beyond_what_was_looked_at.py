@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hush
-from hush.core.lanes import lay_out
+from hush.execution.lanes import lay_out
 from hush.privacy import NoGuarantee, describe
-from hush.report import spending
+from hush.runs import spending
 
 STEP, LATER, LENGTH = 1e-8, 1e-2, 2
 

@@ -11,9 +11,9 @@ from dp_accounting import get_epsilon_gaussian
 
 import hush
 from hush.app.commands import tell
-from hush.core.lanes import lay_out
+from hush.execution.lanes import lay_out
 from hush.report.privacy_page import figures, in_one_line
-from hush.report.spending import Spending
+from hush.runs.spending import Spending
 
 DELTA = 1e-5
 EVERYONE = hush.Algorithm(

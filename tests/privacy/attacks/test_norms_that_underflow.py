@@ -13,7 +13,7 @@ import pytest
 import hush
 from hush.core.keys import root
 from hush.local import ClippedPerExample, ClippedToBroadcast, LocalSGD
-from hush.tasks.models.layers import Linear, Sequential
+from hush.models.layers import Linear, Sequential
 from hush.uplink import Clip
 
 SLACK = 1 + 1e-5  # for rounding

@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 import hush
 from hush.core.contract import Population
-from hush.core.lanes import lay_out
+from hush.execution.lanes import lay_out
 from hush.privacy import NoGuarantee, describe
 from hush.privacy.sharing import sharing
-from hush.report.spending import Spending
+from hush.runs.spending import Spending
 
 CLIENTS, ROUNDS, DELTA = 6, 3, 1e-5
 Z = 2.0

@@ -13,9 +13,9 @@ import pytest
 import hush
 from hush.channel import Constant, FullPower, OverTheAir
 from hush.core.contract import Population
-from hush.core.lanes import lay_out
+from hush.execution.lanes import lay_out
 from hush.privacy import NoGuarantee, Release, describe
-from hush.report.spending import Spending
+from hush.runs.spending import Spending
 from hush.uplink import Clip
 
 NUMBERS = [float, np.float32, np.float64, jnp.float32]

@@ -1,0 +1,32 @@
+"""A model as one flat vector [d], and as the pytree that its problem computes with."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import random
+from jax.flatten_util import ravel_pytree
+
+from hush.core.contract import Params, Problem, Vector
+from hush.core.keys import Key
+
+
+def initial(problem: Problem, key: Key) -> Vector:
+    """The model to start from, flat."""
+    return ravel_pytree(problem.init(key))[0]
+
+
+def flat_shape(problem: Problem) -> Any:
+    """The flat model by its shape, without computing it."""
+    return jax.eval_shape(lambda key: initial(problem, key), random.key(0))
+
+
+def dimension(problem: Problem) -> int:
+    """d, the number of parameters."""
+    return int(flat_shape(problem).size)
+
+
+def unravelled(problem: Problem, vector: Vector) -> Params:
+    """The flat model as the problem's pytree."""
+    template = jax.eval_shape(problem.init, random.key(0))
+    return ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), template))[1](vector)

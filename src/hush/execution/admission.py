@@ -1,0 +1,96 @@
+"""What a run admits: an algorithm and a problem, a budget that pays, and room for all."""
+
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from hush.core import memory
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.check import shown
+from hush.core.contract import Population, Problem
+from hush.core.costs import bits_of_round
+from hush.core.grid import Grid
+from hush.core.keys import root
+from hush.execution import engine
+from hush.execution.mesh import LANES
+
+# Bytes that one place of a cohort takes in the log of a round: id, active, bits (two words) and energy.
+LOGGED = 17
+# Logs of so many rounds are held on the device before they are fetched, and of fewer where they are large.
+ROUNDS_AT_ONCE = 64
+LOG_BYTES = 1 << 28
+
+
+def rounds_at_once(lanes: int, slots: int, phases: int) -> int:
+    """How many rounds one call may run, so that their logs stay small beside everything else."""
+    return max(1, min(ROUNDS_AT_ONCE, LOG_BYTES // (lanes * slots * phases * LOGGED)))
+
+
+def check_pair(algorithm: Any, problem: Any) -> None:
+    """Refuse what is no algorithm, or no problem: swapped, a class, a list, a name, nothing."""
+    if isinstance(algorithm, Problem) and isinstance(problem, Algorithm | InTurn):
+        raise ValueError("the algorithm comes first and the problem second, found them the other way round")
+    if not isinstance(algorithm, Algorithm | InTurn):
+        raise ValueError(f"the algorithm must be an Algorithm such as hush.fedavg(…), {_found(algorithm)}")
+    if not isinstance(problem, Problem):
+        raise ValueError(f"the problem must be a Problem such as hush.tasks.digits(), {_found(problem)}")
+    population = getattr(problem, "population", None)
+    if not isinstance(population, Population):
+        who = type(problem).__name__
+        raise ValueError(f"the problem ({who}) must have a Population, found {type(population).__name__}")
+    parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, Grid))
+    if any(isinstance(part, Grid) and part.source == "system" for part in parts):
+        raise ValueError(
+            "an algorithm of hush.on_device draws noise that nobody can repeat, for a device: simulate the one it was "
+            "made of, whose noise has the same law"
+        )
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, type):
+        return f"found the class {value.__name__} itself; make one of it: {value.__name__}(…)"
+    if isinstance(value, list | tuple):
+        return f"found a {type(value).__name__} of {len(value)}; run one at a time"
+    if isinstance(value, str):
+        return f"found the text {shown(value)}; from a settings file, run plan.algorithm on plan.problem()"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"found the function {value.__name__} itself; call it: {value.__name__}(…)"
+    return f"found {type(value).__name__}: {shown(value)}"
+
+
+def check_budget(algorithm: Algorithm | InTurn, problem: Problem, bit_budget: float | None) -> None:
+    """Refuse a budget that the first round alone would overspend."""
+    if bit_budget is not None and (cost := bits_of_round(algorithm, problem)) > bit_budget:
+        raise ValueError(f"a bit_budget of {bit_budget:,.0f} does not pay for one round, which costs {cost:,} bits")
+
+
+def check_memory(
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    lanes: int,
+    slots: int,
+    laid_out: Mesh,
+    rounds: int,
+    watch: bool = False,
+    limited: bool = False,
+) -> None:
+    """Refuse a run that this machine has no memory for: states, data on every device, logs and the ledger."""
+    carry = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited), root(0))
+    clients, phases = problem.population.clients, len(algorithm.phases)
+    on_cpu = jax.default_backend() == "cpu"
+    devices, groups = (laid_out.size, 1) if on_cpu else (1, laid_out.shape[LANES])
+    on_each = -(-lanes // groups)
+    parts = {
+        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(carry.server),
+        f"what {clients:,} clients remember": on_each * memory.size_of(carry.clients),
+        f"copies of the data for {devices} devices": (devices - 1) * memory.size_of(problem),
+        f"the logs of {rounds} rounds": on_each * rounds * slots * LOGGED * phases,
+    }
+    ledger = {"the ledger of every lane and client": lanes * clients * 8 * (3 + phases)}
+    advice = "make fewer repetitions, fewer points of a sweep, fewer clients, a smaller model or fewer devices"
+    if on_cpu:
+        memory.check_room("this run", {name: size for name, size in (parts | ledger).items() if size}, advice)
+    else:
+        memory.check_room("this run, on each device,", {name: size for name, size in parts.items() if size}, advice)
+        memory.check_room("this run, on the host,", ledger, advice, memory.on_host())

@@ -1,0 +1,165 @@
+"""The engine: one loop over rounds, compiled once, for any algorithm, cohort, number of devices and repetitions.
+
+A *lane* is one independent run: a repetition, or a point of a sweep. Within a round the cohort is cut over the devices
+of the mesh; each device goes through its clients `clients_at_once` at a time and keeps a running sum of what they send,
+so memory is bounded by that number and not by the cohort. Neither number changes a result, beyond rounding.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
+from hush.core.contract import Problem, State, Vector
+from hush.core.flat import initial, unravelled
+from hush.core.keys import Key, at
+from hush.core.ledger import Log
+from hush.execution.mesh import CLIENTS, LANES
+from hush.execution.phase import Layout, one_phase
+
+
+class Carry(NamedTuple):
+    """All that goes from one round to the next: what a checkpoint holds."""
+
+    server: State
+    clients: tuple[State, ...]  # one for each phase, each leaf [N, …]
+    moved: Vector | tuple[()] = ()  # how the last round moved the model, where clients are watched
+    taken: tuple[jax.Array, ...] = ()  # [N] for each phase, where clients have an allowance: rounds they took part in
+
+
+class Fixed(NamedTuple):
+    """All that stays the same during a run."""
+
+    algorithm: Any  # every float setting an array [lanes]
+    problem: Problem
+    keys: Key  # [lanes]
+    layout: Layout
+    watch: bool = False  # whether to keep what each client did, and not only means
+    allowance: jax.Array | tuple[()] = ()  # [lanes, N], after how many rounds a client declines to take part
+
+
+def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool, limited: bool) -> Carry:
+    """The state before the first round of one lane."""
+    model = initial(problem, at(key, "init"))
+    everyone = problem.population.clients
+    clients = tuple(
+        jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (everyone, *leaf.shape)), init_client(phase, model))
+        for phase in algorithm.phases
+    )
+    nobody = tuple(jnp.zeros(everyone, jnp.int32) for _ in algorithm.phases) if limited else ()
+    return Carry(init_server(algorithm, model), clients, jnp.zeros_like(model) if watch else (), nobody)
+
+
+def one_round(
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    lane: Key,
+    number: jax.Array,
+    carry: Carry,
+    layout: Layout,
+    allowance: jax.Array | tuple[()],
+) -> tuple[Carry, tuple[Log, ...]]:
+    """All phases of round `number` of one lane."""
+    server, clients, taken, logs = carry.server, list(carry.clients), list(carry.taken), []
+    towards = None if isinstance(carry.moved, tuple) else carry.moved
+    for index, phase in enumerate(algorithm.phases):
+        key = at(lane, "round", number, "phase", index)
+        left = jnp.asarray(allowance) - taken[index] if taken else None
+        air = at(lane, "phase", index, "channel")
+        server, clients[index], log = one_phase(phase, problem, key, server, clients[index], layout, towards, left, air)
+        if taken:
+            taken[index] = taken[index].at[log.ids].add(log.active)
+        logs.append(log)
+    moved = () if towards is None else server["model"] - carry.server["model"]
+    server = server | {"round": server["round"] + 1}
+    return Carry(server, tuple(clients), moved, tuple(taken)), tuple(logs)
+
+
+def over_lanes(function: Callable[..., Any], lanes_at_once: int) -> Callable[..., Any]:
+    """Map over the leading axis of every argument, so many at a time."""
+
+    def mapped(*arguments: Any) -> Any:
+        lanes = jax.tree.leaves(arguments)[0].shape[0]
+        if lanes == 1:
+            only = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+            return jax.tree.map(lambda leaf: leaf[None], only)
+        if lanes <= lanes_at_once:
+            return jax.vmap(function)(*arguments)
+        return lax.map(
+            lambda each: function(*each), arguments, batch_size=None if lanes_at_once == 1 else lanes_at_once
+        )
+
+    return mapped
+
+
+def on_mesh(function: Callable[..., Any], layout: Layout, fixed: Any, lanes: Any, shared: Any = ()) -> Any:
+    """Run `function(fixed, lanes, shared)` on every device; lanes are cut along their axis, the rest is whole."""
+    return jax.shard_map(
+        function, mesh=layout.mesh, in_specs=(P(), P(LANES), P()), out_specs=P(LANES), check_vma=False
+    )(fixed, lanes, shared)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tuple[Carry, tuple[Log, ...]]:
+    """Run every lane from a first round up to a last. How many is no part of the program, so that it compiles once."""
+    (algorithm, problem, keys, layout, _, allowance), bounds = kept
+    settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
+    data, problem_static = eqx.partition(problem, eqx.is_array)
+
+    def rounds(data: Any, lanes: Any, bounds: Any) -> Any:
+        whole_problem = eqx.combine(data, problem_static)
+        first, stop = bounds
+
+        def one_lane(settings: Any, key: Key, allowance: Any, carry: Carry) -> Any:
+            whole_algorithm = eqx.combine(settings, algorithm_static)
+
+            @partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
+            def step(number: jax.Array, carry: Carry) -> Any:
+                return one_round(whole_algorithm, whole_problem, key, number, carry, layout, allowance)
+
+            def body(number: jax.Array, state: Any) -> Any:
+                carry, log = step(number, state[0])
+                return carry, jax.tree.map(lambda all_, new: all_.at[number - first].set(new), state[1], log)
+
+            shapes = jax.eval_shape(step, first, carry)[1]
+            logs = jax.tree.map(lambda leaf: jnp.zeros((layout.rounds_at_once, *leaf.shape), leaf.dtype), shapes)
+            return lax.fori_loop(first, stop, body, (carry, logs))
+
+        return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
+
+    return on_mesh(rounds, layout, data, (settings, keys, allowance, carry), bounds)
+
+
+@eqx.filter_jit
+def begin(fixed: Fixed) -> Carry:
+    """The state of every lane before its first round."""
+    settings, static = eqx.partition(fixed.algorithm, eqx.is_array)
+    limited = not isinstance(fixed.allowance, tuple)
+
+    def one_lane(settings: Any, key: Key) -> Carry:
+        return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited)
+
+    return jax.vmap(one_lane)(settings, fixed.keys)
+
+
+@eqx.filter_jit
+def measure(problem: Problem, models: jax.Array, layout: Layout) -> dict[str, jax.Array]:
+    """Every measure of every lane's model [lanes, d]; the evaluation data is cut over the devices."""
+    data, static = eqx.partition(problem, eqx.is_array)
+
+    def measures(data: Any, models: Any, _: Any) -> Any:
+        whole = eqx.combine(data, static)
+        devices = layout.mesh.shape[CLIENTS]
+
+        def one_lane(model: Vector) -> Any:
+            return lax.psum(whole.evaluate(unravelled(whole, model), lax.axis_index(CLIENTS), devices), CLIENTS)
+
+        return over_lanes(one_lane, layout.lanes_at_once)(models)
+
+    return on_mesh(measures, layout, data, models)

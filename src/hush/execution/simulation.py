@@ -1,0 +1,205 @@
+"""A simulation as the host sees it: lanes that are advanced a few rounds at a time, evaluated, saved and restored."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.algorithm import BITS_PER_NUMBER, Algorithm, InTurn, check
+from hush.core.check import seed as check_seed
+from hush.core.contract import Problem
+from hush.core.ledger import Ledger, Log
+from hush.core.rehearsal import rehearse
+from hush.execution import engine, mesh
+from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
+from hush.execution.lanes import check_sweep, keys, lay_out, with_lanes
+from hush.execution.layout import choose
+from hush.execution.phase import Layout
+
+Seen = dict[str, np.ndarray[Any, Any]]  # lane, round, client and what was seen of it: columns of one length
+
+
+def _each_client(log: Log, first: int, rounds: int) -> Seen:
+    """What was seen of each client in the first `rounds` rounds of a log; the rounds are numbered from 1."""
+    active = np.asarray(log.active)[:, :rounds]
+    lane, number, _ = np.nonzero(active)
+    columns = {name: np.asarray(values)[:, :rounds][active] for name, values in log.seen.items()}
+    who = np.asarray(log.ids)[:, :rounds][active]
+    return {"lane": lane, "round": first + number + 1, "client": who} | columns
+
+
+def _joined(parts: Sequence[Seen]) -> Seen:
+    """One after the other, lane by lane and round by round, however many rounds each part is of."""
+    if not parts:
+        return {}
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.lexsort((columns["round"], columns["lane"]))
+    return {name: values[order] for name, values in columns.items()}
+
+
+class Simulation:
+    """All lanes of one run, from before the first round on."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm | InTurn,
+        problem: Problem,
+        *,
+        seed: int = 0,
+        repetitions: int | Sequence[int] = 1,
+        sweep: Mapping[str, Sequence[float]] | None = None,
+        clients_at_once: int | None = None,
+        devices: int | None = None,
+        watch: bool = False,
+        allowance: np.ndarray[Any, Any] | None = None,
+        bit_budget: float | None = None,
+    ) -> None:
+        check_pair(algorithm, problem)
+        check_seed("seed", seed)
+        check(algorithm)
+        population = problem.population
+        slots = [phase.cohort.slots(population.clients) for phase in algorithm.phases]
+        for phase in algorithm.phases:
+            phase.local.check(population)
+        self.lanes = lay_out(repetitions, sweep)
+        check_sweep(algorithm, sweep)
+        rehearse(algorithm, problem)
+        check_budget(algorithm, problem, bit_budget)
+        at_once = rounds_at_once(len(self.lanes), max(slots), len(slots))
+        over = mesh.make(len(self.lanes), devices)
+        check_memory(algorithm, problem, len(self.lanes), max(slots), over, at_once, watch, allowance is not None)
+        self.round = 0
+        self.stopped_by = ""  # what the last round that was not paid for ran out of
+        self.problem = problem
+        laid_out = choose(algorithm, problem, max(slots), len(self.lanes), clients_at_once, devices, at_once)
+        spread = mesh.place(with_lanes(algorithm, self.lanes), laid_out.mesh, mesh.LANES)
+        placed = mesh.place(problem, laid_out.mesh)
+        lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)
+        limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
+        self._fixed = engine.Fixed(spread, placed, lane_keys, laid_out, watch, limits)
+        self._carry: engine.Carry = mesh.place(engine.begin(self._fixed), laid_out.mesh, mesh.LANES)
+        self.ledger = Ledger(len(algorithm.phases), len(self.lanes), population.clients)
+        self._seen: list[Seen] = []
+        told = [[self._carry.server[name].shape[1] for name in phase.local.needs] for phase in algorithm.phases]
+        self._downlink = [BITS_PER_NUMBER * sum(numbers) for numbers in told]
+        template = [phase.local.template(self._carry.server["model"][0]) for phase in algorithm.phases]
+        sizes = [sum(vector.size for vector in message.values()) for message in template]
+        analogue = [phase.channel.analogue for phase in algorithm.phases]
+        self._uses = sum(size for size, over_the_air in zip(sizes, analogue, strict=True) if over_the_air)
+
+    @property
+    def layout(self) -> Layout:
+        """How the work is laid out."""
+        return self._fixed.layout
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of parameters."""
+        return int(self._carry.server["model"].shape[1])
+
+    def advance(
+        self, rounds: int, bit_budget: float | None = None, allowance: np.ndarray[Any, Any] | None = None
+    ) -> int:
+        """Run so many rounds, at most `layout.rounds_at_once`; none at all compiles the program.
+
+        With a budget of bits, or an allowance of rounds for each client [lanes, N], only as many as every lane and
+        client can pay for: the number of rounds done is returned, and `stopped_by` says which of the two it was. What
+        a round costs may be known only once it is done, and is then taken back.
+        """
+        if not 0 <= rounds <= self.layout.rounds_at_once:
+            raise ValueError(f"rounds must be from 0 to {self.layout.rounds_at_once}, found {rounds}")
+        free = bit_budget is None and allowance is None
+        before = self._carry if free else jax.tree.map(jnp.copy, self._carry)
+        bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
+        self._carry, logs = engine.advance((self._fixed, bounds), self._carry)
+        logs = jax.device_get(logs)
+        paid = {
+            "bit_budget": rounds if bit_budget is None else self._within_bits(logs, rounds, bit_budget),
+            "allowance": rounds if allowance is None else self._within_allowance(logs, rounds, allowance),
+        }
+        if min(paid.values()) < rounds:
+            self._carry, self.stopped_by = before, min(paid, key=lambda name: paid[name])
+            return self.advance(min(paid.values()))
+        self.ledger.add(logs, rounds, self._downlink, self._uses)
+        if self._fixed.watch and rounds:  # the last phase is the one that moves the model
+            self._seen.append(_each_client(logs[-1], self.round, rounds))
+        self.round += rounds
+        return rounds
+
+    def _within_allowance(self, logs: tuple[Log, ...], rounds: int, allowance: np.ndarray[Any, Any]) -> int:
+        """How many of these rounds every client of every lane can take part in."""
+        ahead = self.ledger.client_rounds.copy()
+        for done in range(rounds):
+            for phase, log in enumerate(logs):
+                active = np.asarray(log.active)[:, done]
+                np.add.at(ahead[phase], (np.nonzero(active)[0], np.asarray(log.ids)[:, done][active]), 1)
+            if (ahead > allowance).any():
+                return done
+        return rounds
+
+    def _within_bits(self, logs: tuple[Log, ...], rounds: int, bit_budget: float) -> int:
+        """How many of these rounds every lane can pay for."""
+        each = np.sum([log.bits.numbers()[:, :rounds].sum(2) for log in logs], axis=0)
+        spent = self.ledger.uplink_bits[:, None] + np.cumsum(each, axis=1)
+        # As a whole number, since int64 compared with a float is rounded to one.
+        return int((spent <= math.floor(bit_budget)).all(0).sum())
+
+    def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Every measure of every lane's model."""
+        found = engine.measure(self._fixed.problem, self._carry.server["model"], self.layout)
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    @property
+    def models(self) -> np.ndarray[Any, Any]:
+        """The models [lanes, d]."""
+        return np.asarray(self._carry.server["model"])
+
+    @property
+    def seen(self) -> Seen:
+        """What was seen of each client in each round, where clients are watched."""
+        self._seen = [_joined(self._seen)] if self._seen else []
+        return self._seen[0] if self._seen else {}
+
+    @property
+    def placed(self) -> Problem:
+        """The problem as it lies on the devices."""
+        return self._fixed.problem
+
+    @property
+    def server(self) -> Any:
+        """The server's state, every leaf [lanes, …]."""
+        return self._carry.server
+
+    @property
+    def clients(self) -> Any:
+        """The clients' states, one for each phase, every leaf [lanes, N, …]."""
+        return self._carry.clients
+
+    def state(self) -> dict[str, np.ndarray[Any, Any]]:
+        """All that a checkpoint must hold, as named arrays."""
+        leaves = jax.tree_util.tree_flatten_with_path(self._carry)[0]
+        carried = {f"carry{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+        ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
+        seen = {f"seen/{name}": values for name, values in self.seen.items()}
+        return carried | ledger | seen | {"round": np.array(self.round)}
+
+    def restore(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a state of the same algorithm, problem and lanes."""
+        leaves, structure = jax.tree_util.tree_flatten_with_path(self._carry)
+        found = []
+        for path, leaf in leaves:
+            name = f"carry{jax.tree_util.keystr(path)}"
+            if name not in state or state[name].shape != leaf.shape:
+                shape = state[name].shape if name in state else "nothing"
+                raise ValueError(
+                    f"the checkpoint is of another run: {name} should have shape {leaf.shape}, found {shape}"
+                )
+            found.append(jnp.asarray(state[name], leaf.dtype))
+        self._carry = mesh.place(jax.tree.unflatten(structure, found), self.layout.mesh, mesh.LANES)
+        self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
+        self.round = int(state["round"])
+        seen = {name[5:]: value for name, value in state.items() if name.startswith("seen/")}
+        self._seen = [seen] if seen else []

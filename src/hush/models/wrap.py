@@ -1,0 +1,120 @@
+"""Any model in one shape: `init(key) -> params` and `apply(params, inputs [b, …]) -> outputs [b, …]`.
+
+`whole(params)` gives it back to the user as the kind of thing it was.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from hush.core.check import LARGEST, shown
+from hush.core.contract import Params
+from hush.core.keys import Key
+from hush.core.memory import check_room
+from hush.models import build
+
+
+def _parameters(module: Any) -> tuple[Params, Any]:
+    is_parameter = lambda leaf: eqx.is_inexact_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)  # noqa: E731
+    return eqx.partition(module, is_parameter)
+
+
+class Named(eqx.Module):
+    """One of the models here by its name; every repetition starts from weights of its own."""
+
+    name: str = eqx.field(static=True)
+    shape: tuple[int, int, int] = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+    options: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    skeleton: Any
+
+    def __init__(self, name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> None:
+        self.name, self.shape, self.classes = name, shape, classes
+        # A list would be no fixed setting of a compiled program.
+        fixed = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
+        self.options = tuple(sorted(fixed.items()))
+        params, self.skeleton = _parameters(eqx.filter_eval_shape(self._build, jax.random.key(0)))
+        count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+        if count > LARGEST:
+            raise ValueError(f"the model {name} would have {count:,} parameters, at most {LARGEST:,} can be counted")
+        parts = {f"its {count:,} parameters": 4 * count}
+        check_room(f"the model {name}", parts, "take a smaller one, or smaller model_options")
+
+    def _build(self, key: Key) -> Any:
+        return build(self.name, self.shape, self.classes, key, **dict(self.options))
+
+    def init(self, key: Key) -> Params:
+        return _parameters(self._build(key))[0]
+
+    def whole(self, params: Params) -> Any:
+        return eqx.combine(params, self.skeleton)
+
+    def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
+        return jax.vmap(self.whole(params))(inputs)
+
+
+class Module(eqx.Module):
+    """A user's equinox module, written for one example; every repetition starts from the weights it came with."""
+
+    start: Params
+    skeleton: Any
+
+    def __init__(self, module: eqx.Module) -> None:
+        self.start, self.skeleton = _parameters(module)
+        if not jax.tree.leaves(self.start):
+            raise ValueError(f"the model {type(module).__name__} has no floating-point arrays to train")
+
+    def init(self, key: Key) -> Params:
+        return self.start
+
+    def whole(self, params: Params) -> Any:
+        return eqx.combine(params, self.skeleton)
+
+    def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
+        return jax.vmap(self.whole(params))(inputs)
+
+
+class Functions(eqx.Module):
+    """A pair of pure functions: init(key) -> params, apply(params, inputs [b, …]) -> outputs [b, …]."""
+
+    init: Callable[[Key], Params] = eqx.field(static=True)
+    apply: Callable[[Params, jax.Array], jax.Array] = eqx.field(static=True)
+
+    def whole(self, params: Params) -> Any:
+        """The parameters are all there is."""
+        return params
+
+
+def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, Any] | None = None) -> Any:
+    """A model's name, an equinox module, a pair (init, apply) or a PyTorch module, as one of the above."""
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
+    if isinstance(model, str):
+        return Named(model, as_image(shape), classes, options or {})
+    if options:
+        raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
+    if isinstance(model, eqx.Module):
+        return Module(model)
+    if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
+        return Functions(*model)
+    if any(kind.__module__.startswith("torch.") for kind in type(model).__mro__):
+        from hush.models.torch_module import TorchModule
+
+        return TorchModule(model)
+    raise ValueError(
+        "a model is a name, an equinox module, a pair of functions (init, apply) or a torch.nn.Module, "
+        f"found {f'the class {model.__name__} itself' if isinstance(model, type) else shown(model)}"
+    )
+
+
+def as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Inputs of any shape as height × width × channels: a vector is a row of one channel."""
+    if 0 in shape:
+        raise ValueError(f"inputs must have features, found shape {shape}")
+    if len(shape) > 3:
+        raise ValueError(f"named models take inputs of at most three axes, found shape {shape}; bring your own model")
+    height, width, channels = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1), 3: shape}[len(shape)]
+    return height, width, channels

@@ -1,0 +1,1 @@
+"""Clipping and client-level privacy: paper 002."""

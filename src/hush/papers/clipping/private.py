@@ -1,0 +1,147 @@
+"""What privacy takes: Tables 3 and 4 and Figures 3 and 4 of paper 002, DP-FedAvg at the paper's ε."""
+
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hush.papers.clipping.lab import MODELS, NAMES, Case, ClippingLab, base, percent, told
+from hush.papers.writing import Claim, Picture, Section, judged, only_when
+from hush.report.plots import Line, draw
+from hush.report.style import FONT, INK, Drawing, drawing
+
+ACROSS = 3
+
+# Table 3: accuracy, what clipping takes, what noise takes after that, at which ε.
+TABLE_3 = {
+    "mlp": (94.0, None, 0.29, 1.5),
+    "alexnet": (96.4, 1.47, 0.16, 1.5),
+    "mobilenet_v2": (97.8, 0.35, 1.62, 1.5),
+    "resnet18": (95.2, -0.15, 3.76, 5.0),
+}
+
+
+def table_three(lab: ClippingLab) -> Section:
+    """Table 3 and Figure 3: what noise takes, at the paper's ε, client level."""
+    return _private(lab, "mnist", False, "Table 3: what privacy takes, MNIST, not i.i.d.", "figure-3")
+
+
+def table_four(lab: ClippingLab) -> Section:
+    """Table 4 and Figure 4: the same on CIFAR-10, i.i.d. (the paper's values are lost)."""
+    return _private(lab, "cifar10", True, "Table 4: what privacy takes, CIFAR-10, i.i.d.", "figure-4")
+
+
+def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) -> Section:
+    rows, lines = [], {}
+    for case in _private_cases(lab, data, iid):
+        clipped = lab.clipped(case)
+        private = replace(clipped, epsilon=_target(case))
+        runs = {"FedAvg": lab(case), "clipped": lab(clipped), "private": lab(private)}
+        rows.append(_private_row(lab.shrunk(private), data, runs))
+        shown = lab.shrunk(case)
+        place = f"{NAMES[shown.model]}, {shown.clients} of {shown.population}"
+        lines[place] = [Line(name, run.records) for name, run in runs.items()]
+    table = pd.DataFrame(rows)
+    pictures = [Picture(figure, f"{title}: accuracy over rounds.", _curves(lines))]
+    text = (
+        "DP-FedAvg with the same step sizes, clients drawn by Poisson sampling, noise on the sum: client level, one "
+        "client added or removed, a trusted server or a secure sum, δ = 1e-5, composed over all rounds by the tighter "
+        "of Rényi divergences and privacy loss distributions. The noise of one round has the norm z·c·√d/P beside a "
+        "mean update of at most c: with 20 clients a round it is four times that of the paper's 80, at the same rate. "
+        "Where there are more clients than MNIST has examples for, they share some. The bound c was chosen from these "
+        "clients' updates, which no ε here covers. Models without a row were not run. Runs that diverged were made "
+        "before clipping counted an update that is not finite as zero; made again they would stand still."
+    )
+    return Section(title, text, [("", told(table))], pictures, _private_claims(table))
+
+
+def _curves(lines: dict[str, list[Line]]) -> Drawing:
+    """A picture for each model and number of clients, on one scale."""
+    rows = -(-len(lines) // ACROSS)
+    figure = drawing(2.9 * min(ACROSS, len(lines)), 2.5 * rows)
+    axes = np.atleast_1d(figure.subplots(rows, min(ACROSS, len(lines)), sharey=True)).ravel()
+    for ax, (place, these) in zip(axes, lines.items(), strict=False):
+        draw(ax, these, "accuracy", "round")
+        ax.set_title(place, fontsize=FONT, color=INK)
+    for ax in axes[len(lines) :]:
+        ax.set_axis_off()
+    return figure
+
+
+def _private_cases(lab: ClippingLab, data: str, iid: bool) -> list[Case]:
+    """Every model at the paper's rate of one client in 24; the small ones also with 80 clients a round."""
+    models = [model for model in MODELS if lab.has(model, data)]
+    cases = [base(model, data, iid) for model in models]
+    if data == "mnist" and not lab.quick:
+        cases += [replace(base(model, data, iid), clients=80) for model in ("mlp", "lenet5")]
+        large = [replace(base(model, data, iid), clients=80, population=1920) for model in ("mlp", "alexnet")]
+        cases += [case for case in large if lab.can(case)]
+    return cases[:1] if lab.quick else cases
+
+
+def _target(case: Case) -> float:
+    return 5.0 if (case.model, case.data) == ("resnet18", "mnist") else 1.5
+
+
+def _private_row(case: Case, data: str, runs: dict[str, Any]) -> dict[str, object]:
+    plain, clipped, private = (percent(run.final("accuracy")) for run in runs.values())
+    dimension = int(runs["private"].status["dimension"])
+    paper = TABLE_3.get(case.model) if data == "mnist" else None
+    z = case.noise_multiplier
+    return {
+        "model": NAMES[case.model],
+        "d": dimension,
+        "P of N": f"{case.clients} of {case.population}",
+        "ε": case.epsilon,
+        "z": round(z, 3),
+        "noise / c": round(z * sqrt(dimension) / case.clients, 1),
+        "FedAvg %": plain,
+        "clip drop": round(plain - clipped, 2),
+        "DP %": private,
+        "DP drop": round(clipped - private, 2),
+        "paper": "–" if paper is None else f"{paper[0]} / {'?' if paper[1] is None else paper[1]} / {paper[2]}",
+    }
+
+
+def _private_claims(table: pd.DataFrame) -> list[Claim]:
+    names = [f"{row['model']} ({row['P of N']})" for _, row in table.iterrows()]
+    drops = table["DP drop"].fillna(np.inf).to_numpy()
+    claims = [
+        *_as_published(table),
+        only_when(
+            "privacy takes less than 4 points beyond what clipping takes",
+            list(drops < 4),
+            names,
+            "; ".join(f"{name}: {_points(drop)}" for name, drop in zip(names, drops, strict=True)),
+        ),
+    ]
+    same = table[table["P of N"] == table["P of N"].iloc[0]]
+    if len(same) > 2:
+        order = same.sort_values("d")["DP drop"].fillna(np.inf).to_numpy()
+        claims.append(
+            judged(
+                "the more parameters, the more the noise takes",
+                bool((order[1:] > order[:-1] - 1).all()),
+                "drops by growing d: " + ", ".join(map(_points, order)),
+            )
+        )
+    return claims
+
+
+def _as_published(table: pd.DataFrame) -> list[Claim]:
+    """Whether noise takes what the paper says it does, to within a point."""
+    published = table[table["paper"] != "–"]
+    if len(published) == 0:
+        return []
+    papers = [float(cell.split(" / ")[2]) for cell in published["paper"]]
+    drops = published["DP drop"].fillna(np.inf).to_numpy()
+    names = [f"{row['model']} ({row['P of N']})" for _, row in published.iterrows()]
+    pairs = [f"{name}: {_points(a)} and {b:g}" for name, a, b in zip(names, drops, papers, strict=True)]
+    near = list(np.abs(drops - np.array(papers)) < 1)
+    return [only_when("noise takes what the paper says, to within a point", near, names, "; ".join(pairs))]
+
+
+def _points(drop: float) -> str:
+    return "diverged" if np.isinf(drop) else f"{drop:.2f}"

@@ -1,0 +1,304 @@
+"""A run as the host sees it: blocks of rounds, evaluations, records and checkpoints, until something ends it."""
+
+import contextlib
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hush.execution.simulation import Simulation
+from hush.privacy.shown import rounded_up
+from hush.runs.errors import Diverged, Interrupted, WriteFailed
+from hush.runs.progress import Display
+from hush.runs.result import Result, write_all
+from hush.runs.samples import Samples
+from hush.runs.spending import Spending
+from hush.stopping import Stopping
+from hush.store.fingerprint import Fingerprint
+from hush.store.folder import Row, RunFolder
+from hush.store.reading import rows_of
+
+# A call into the compiled program takes about this long: progress is seen and Ctrl-C obeyed as often.
+SECONDS_AT_ONCE = 0.5
+# What a run that is killed may lose, unless one block of rounds takes longer.
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a run: rounds, bits, privacy; None is no limit."""
+
+    rounds: int | None
+    bit_budget: float | None = None
+    epsilon: float | None = None
+    private_rounds: int | None = None  # how many rounds ε pays for, where all clients pay alike
+    allowance: np.ndarray[Any, Any] | None = None  # [lanes, N], the same for each client, where its end ends the run
+
+    @property
+    def last(self) -> int | None:
+        """The last round there can be, if that is known."""
+        known = [number for number in (self.rounds, self.private_rounds) if number is not None]
+        return min(known, default=None)
+
+
+class Work:
+    """The state of a run on the host."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        limits: Limits,
+        spending: Spending,
+        evaluate_every: int,
+        capacity: float | None,
+        keep_models: bool,
+        settings: dict[str, Any],
+        fingerprint: Callable[[], Fingerprint],
+        files: RunFolder | None,
+        samples: Samples | None = None,
+    ) -> None:
+        self.simulation, self.limits, self.spending = simulation, limits, spending
+        self.rounds, self.bit_budget, self.evaluate_every = limits.last, limits.bit_budget, evaluate_every
+        self.capacity, self.spent = capacity, False
+        self.settings, self.fingerprint, self.files, self.samples = settings, fingerprint, files, samples
+        self.rows: list[Row] = []
+        self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
+        self.seconds = self.compile_seconds = 0.0
+        self.alive = np.ones(len(simulation.lanes), bool)
+
+    def restore(self, state: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a checkpoint: what came after it is run again. Refuses one that this run cannot go on from."""
+        before = Fingerprint.restore(state) if "fingerprint" in state else None
+        if before is None:
+            raise ValueError("the checkpoint is of an earlier version of hush; start the run anew")
+        if different := before.differences(self.fingerprint()):
+            raise ValueError(f"the checkpoint is of another run: different are {', '.join(different)}")
+        done = int(state["round"])
+        if self.rounds is not None and self.rounds < done:
+            pays = "an epsilon that pays for " if self.rounds == self.limits.private_rounds else ""
+            raise ValueError(f"{done} rounds are done already; resume with at least as many, found {pays}{self.rounds}")
+        self.simulation.restore(state)
+        sent = int(self.simulation.ledger.uplink_bits.max())
+        if self.bit_budget is not None and self.bit_budget < sent:
+            raise ValueError(
+                f"{sent:,} bits were sent already; resume with at least as many, found {self.bit_budget:,.0f}"
+            )
+        self.seconds = float(state["seconds"])
+        if (records := rows_of(state)) is not None:
+            self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
+        if self.history is not None:
+            self.history = list(state["history"]) if "history" in state else []
+        if self.samples is not None:
+            self.samples.restore(state)
+
+    def go(self, display: Display, stopping: Stopping) -> Result:
+        """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
+        try:
+            self._save()
+            self._status("running", "")
+            self._compile(display)
+            stopping.check()
+            stopping.finishing = True
+            self._rounds(display, stopping)
+            return self._finish(stopping)
+        except OSError as error:
+            if isinstance(error, WriteFailed):
+                raise
+            file, reason = error.filename or "the run folder", error.strerror or error
+            message = f"stopped at round {self.simulation.round}: cannot write {file}: {reason}"
+            with contextlib.suppress(OSError):  # the disk may be too full even for this
+                self._status("failed", message)
+            raise WriteFailed(message, self._result("failed", message)) from error
+        except KeyboardInterrupt as error:
+            if isinstance(error, Interrupted):
+                raise
+            message = f"interrupted at once{self._how_to_go_on()}"
+            with contextlib.suppress(OSError):
+                self._status("interrupted", message)
+            raise KeyboardInterrupt(message) from None
+        finally:
+            stopping.finishing = False
+
+    def _finish(self, stopping: Stopping) -> Result:
+        """What is said and written at the end, whichever it is."""
+        if not self.alive.any():
+            message = f"diverged: every lane met a number that is not finite by round {self.simulation.round}"
+            raise Diverged(message, self._end("diverged", message))
+        if not self.complete:
+            by = "" if stopping.signal == signal.SIGINT else f" by {signal.Signals(stopping.signal).name}"
+            message = f"interrupted{by} after round {self.simulation.round}"
+            message += (f" of {self.rounds}" if self.rounds else "") + self._how_to_go_on()
+            raise Interrupted(message, self._end("interrupted", message, not stopping.urgent), stopping.signal)
+        return self._end("finished", self._budget_in_words())
+
+    def _how_to_go_on(self) -> str:
+        return "" if self.files is None else f"; go on with: hush resume {self.files.path}"
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for is done."""
+        return self.spent or self.simulation.round == self.rounds
+
+    def _budget_in_words(self) -> str:
+        done, limits = self.simulation.round, self.limits
+        private = done == limits.private_rounds and done != limits.rounds
+        if not self.spent and not private:
+            return ""
+        most = int(self.simulation.ledger.uplink_bits.max())
+        if limits.epsilon is not None and (private or self.simulation.stopped_by == "allowance"):
+            worst = self._epsilons().max()
+            return f"the privacy budget is spent: ε = {rounded_up(worst)} of {limits.epsilon:g} in {done} rounds"
+        return f"the bit budget is spent: {most:,} of {limits.bit_budget:,.0f} bits in {done} rounds"
+
+    def _epsilons(self) -> np.ndarray[Any, Any]:
+        """ε of each lane and client so far."""
+        return self.spending.epsilons(self.simulation.round, self.simulation.ledger.client_rounds)
+
+    def _compile(self, display: Display) -> None:
+        display.message("compiling")
+        begin = time.perf_counter()
+        self.simulation.advance(0)
+        self.compile_seconds = time.perf_counter() - begin
+
+    def _rounds(self, display: Display, stopping: Stopping) -> None:
+        at_once, saved = 1, time.perf_counter()
+        while not self.complete and self.alive.any() and not stopping:
+            now = self.simulation.round
+            until = (now // self.evaluate_every + 1) * self.evaluate_every
+            until = until if self.rounds is None else min(self.rounds, until)
+            sample = until if self.samples is None else self.samples.plan.after(now)
+            block = min(at_once, until - now, sample - now)
+            begin = time.perf_counter()
+            done = self.simulation.advance(block, self.bit_budget, self.limits.allowance)
+            limited = self.bit_budget is not None or self.limits.allowance is not None
+            self.spent = limited and done < block
+            took = time.perf_counter() - begin
+            self.seconds += took
+            if self.samples is not None and self.simulation.round == sample:
+                self.samples.take()
+            at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
+            due = self.simulation.round == until or (self.spent and self._unseen())
+            evaluated = self._evaluate(display) if due else None
+            display.rounds = self._expected()
+            display.update(self.simulation.round, evaluated)
+            if time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                self._save()
+                saved = time.perf_counter()
+
+    def _unseen(self) -> bool:
+        """Whether the last round has yet to be evaluated."""
+        if self.simulation.round == 0:
+            private = self.simulation.stopped_by == "allowance"
+            budget = f"an epsilon of {self.limits.epsilon}" if private else f"a bit_budget of {self.bit_budget:,.0f}"
+            message = f"{budget} does not pay for one round"
+            self._status("failed", message)
+            raise ValueError(message)
+        return not self.rows or self.rows[-1]["round"] < self.simulation.round
+
+    def _expected(self) -> int:
+        """How many rounds there will be: as asked for, or as many as the budget pays for, if all cost the same."""
+        now, limit = self.simulation.round, float("inf") if self.rounds is None else self.rounds
+        if self.bit_budget is not None and not self.spent:
+            limit = min(limit, self.bit_budget // (self.simulation.ledger.uplink_bits.max() / now))
+        if self.limits.allowance is not None and not self.spent:  # until the client drawn most often has no more left
+            often = np.max(self.simulation.ledger.client_rounds / np.maximum(self.limits.allowance, 1))
+            limit = min(limit, now / often)
+        return now if self.spent else int(limit)
+
+    def _evaluate(self, display: Display) -> dict[str, float]:
+        drawn = {} if self.samples is None else self.samples.scores()
+        columns = self.simulation.evaluate() | drawn | self.simulation.ledger.read()
+        first = [name for name in ("train_loss", "test_loss", "accuracy") if name in columns]
+        names = first + [name for name in columns if name not in first]
+        worst = self._epsilons().max(1) if self.spending else []
+        rows = [
+            {"repetition": lane.repetition}
+            | lane.settings
+            | {"round": self.simulation.round}
+            | {name: columns[name][index].item() for name in names}
+            | ({"epsilon": float(worst[index])} if self.spending else {})
+            | {"seconds": self.seconds}
+            | ({} if self.capacity is None else {"channel_seconds": columns["uplink_bits"][index] / self.capacity})
+            for index, lane in enumerate(self.simulation.lanes)
+        ]
+        self.rows += rows
+        if self.history is not None:
+            self.history.append(self.simulation.models)
+        if self.files is not None:
+            self.files.append(rows)
+        self._notice_divergence(columns["train_loss"], display)
+        shown = {name: float(np.mean(columns[name])) for name in names}
+        return shown | ({"epsilon": float(np.max(worst))} if self.spending else {})
+
+    def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
+        finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
+        for index in np.flatnonzero(self.alive & ~finite):
+            lane = self.simulation.lanes[index]
+            at = ", ".join(f"{name} = {value:g}" for name, value in lane.settings.items())
+            where = f"repetition {lane.repetition}" + (f" with {at}" if at else "")
+            message = f"{where} met a number that is not finite by round {self.simulation.round}"
+            display.message(message)
+            if len(self.alive) > 1:
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
+        self.alive &= finite
+
+    def _save(self) -> None:
+        if self.files is not None:
+            records = pd.DataFrame(self.rows) if self.rows else None
+            self.files.checkpoint(self._state(), self.fingerprint(), records)
+
+    def _state(self) -> dict[str, np.ndarray[Any, Any]]:
+        history = {} if self.history is None else {"history": np.array(self.history)}
+        samples = {} if self.samples is None else self.samples.state()
+        return self.simulation.state() | history | samples | {"seconds": np.array(self.seconds)}
+
+    def _described(self, status: str, message: str) -> dict[str, Any]:
+        layout = self.simulation.layout
+        return {
+            "status": status,
+            "message": message,
+            "round": self.simulation.round,
+            "rounds": self.simulation.round if self.spent or self.rounds is None else self.rounds,
+            "compile_seconds": self.compile_seconds,
+            "dimension": self.simulation.dimension,
+            "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds),
+            "layout": {
+                "devices": layout.mesh.size,
+                "clients_at_once": layout.clients_at_once,
+                "lanes_at_once": layout.lanes_at_once,
+            },
+        }
+
+    def _status(self, status: str, message: str) -> None:
+        if self.files is not None:
+            self.files.status(**self._described(status, message))
+
+    def _result(self, status: str, message: str) -> Result:
+        return Result(
+            records=pd.DataFrame(self.rows),
+            epsilons=self._epsilons() if self.spending else None,
+            vector=self.simulation.models,
+            problem=self.simulation.problem,
+            status=self._described(status, message),
+            settings=self.settings,
+            state=self._state(),
+            fingerprint=self.fingerprint,
+            history=None if self.history is None else np.array(self.history),
+            samples=None if self.samples is None else self.samples.posterior(self.settings),
+            average=None if self.samples is None else self.samples.average,
+            folder=None if self.files is None else self.files.path,
+        )
+
+    def _end(self, status: str, message: str, pages: bool = True) -> Result:
+        result = self._result(status, message)
+        if self.files is not None:
+            try:
+                write_all(self.files, result, pages)
+            except OSError as error:
+                raise WriteFailed(f"the run ended, but its folder cannot be written: {error}", result) from error
+        return result

@@ -1,0 +1,34 @@
+"""Who holds what: how many examples of each class each client has."""
+
+from typing import Any
+
+import numpy as np
+
+from hush.core.contract import Problem
+from hush.tasks.measures import binary, regression
+from hush.tasks.problem import Supervised
+
+
+def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
+    """How many examples of each class each client holds [clients, classes]; nothing where there are no classes."""
+    if not isinstance(problem, Supervised) or problem.measures is regression:
+        return None
+    labels = np.asarray(problem.train.y)
+    if problem.measures is binary:
+        labels = (labels > 0.5).astype(int)
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.min(initial=0) < 0:
+        return None
+    rows, offsets, sizes = (np.asarray(part) for part in (problem.index, problem.offsets, problem.population.sizes))
+    # `index` holds the clients one after the other, but what is beyond a client's size is not its own.
+    client = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(client)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(offsets, sizes)
+    held = labels[rows[place]]
+    classes = int(max(labels.max(initial=0), _largest_test_label(problem))) + 1
+    return np.bincount(client * classes + held, minlength=len(sizes) * classes).reshape(len(sizes), classes)
+
+
+def _largest_test_label(problem: Supervised) -> int:
+    """A class that only the test set shows is held by nobody, which is worth seeing."""
+    if problem.test is None or problem.measures is binary:
+        return 0
+    return int(np.asarray(problem.test.y).max(initial=0))
