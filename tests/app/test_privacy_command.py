@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hush.app.main import app
-from hush.privacy import Poisson, Release, Subset, Whole, noise_multiplier_for, rounds_within, spent
+from hush.privacy import Poisson, Release, Subset, Unsampled, noise_multiplier_for, rounds_within, spent
 from hush.privacy.shown import rounded_up
 
 CLIENTS = ("--clients", "1920", "--per-round", "80", "--delta", "1e-5")
@@ -103,7 +103,7 @@ class TestClients:
     def test_everyone(self, per_round):
         text = fine("--clients", 50, *per_round, "--delta", 1e-3, "--rounds", 10, "--noise", 20)
         lines = [re.split(r"\s*│\s*", line.strip("│ ")) for line in text.splitlines() if "│ everyone" in line]
-        exact = [spent({Release(noise, "replace", Whole()): 10}, 1e-3).epsilon for noise in (20, 10)]
+        exact = [spent({Release(noise, "replace", Unsampled()): 10}, 1e-3).epsilon for noise in (20, 10)]
         assert [line[1:3] for line in lines] == [["add-or-remove", "c"], ["replace", "2c"]]
         assert [line[6] for line in lines] == [rounded_up(epsilon, 4) for epsilon in exact]
         assert "nothing is gained by it" in text

@@ -174,7 +174,7 @@ def test_what_the_receivers_noise_hides(algorithm, amplitude, quadratic):
 
 def test_what_must_be_added_for_an_epsilon(quadratic):
     algorithm = steady(FullPower())
-    wanted = hush.privacy.noise_multiplier_for(2.0, 1e-5, 5, "replace", hush.privacy.Whole())
+    wanted = hush.privacy.noise_multiplier_for(2.0, 1e-5, 5, "replace", hush.privacy.Unsampled())
     added = missing_noise(algorithm.channel, algorithm.cohort, quadratic.population, wanted)
     louder = made(FullPower(), noise_variance=4.0 + added)
     assert 1.99 < hush.privacy.describe(louder, quadratic, 5).spent((5,), 4, 1e-5).epsilon <= 2.0 + 1e-6

@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from hush import tasks
 from hush.core.keys import at, root
 from hush.local import ClippedToBroadcast, Fresh, Langevin, Perturbed, Proximal, Scaffold, Step, Subset, WeightDecay
-from hush.privacy import Guarantee, Whole
+from hush.privacy import Guarantee, Unsampled
 from hush.tasks.analytic import Linear
 from hush.tasks.measures import regression
 from hush.tasks.problem import supervised
@@ -258,9 +258,9 @@ def _counted(guarantee: Guarantee, size: int, steps: int, batches: Any, plan: An
     """Whether an example is used no more often, and a subset is as large, as was accounted for."""
     ((release, count),) = guarantee.of(size)
     rows = [set(row[weight > 0]) for row, weight in zip(*map(np.asarray, plan), strict=True)]
-    if guarantee.by_output and isinstance(release.sampling, Whole):
+    if guarantee.by_output and isinstance(release.sampling, Unsampled):
         return count == 1  # of one update, whatever is in it
-    if isinstance(release.sampling, Whole):
+    if isinstance(release.sampling, Unsampled):
         return sum(example in row for row in rows) <= count
     drawn = [len(row) for row in rows] if type(batches) is Fresh else [len(set().union(*rows))]
     once = max(map(len, rows)) == np.asarray(plan[0]).shape[1]

@@ -20,7 +20,7 @@ from hush.privacy import (
     Release,
     Spent,
     Subset,
-    Whole,
+    Unsampled,
     delta_at,
     epsilon_spent,
     renyi,
@@ -60,12 +60,12 @@ def library_rdp(release, count, delta, orders=None):
 class TestReleases:
     def test_what_is_refused(self):
         with pytest.raises(ValueError, match=r"noise_multiplier must be a number of at least 0, found -1"):
-            Release(-1.0, "replace", Whole())
+            Release(-1.0, "replace", Unsampled())
         with pytest.raises(ValueError, match=r"noise_multiplier .* found nan"):
-            Release(float("nan"), "replace", Whole())
+            Release(float("nan"), "replace", Unsampled())
         with pytest.raises(ValueError, match=r"unknown relation 'replaced'; did you mean 'replace'"):
-            Release(1.0, "replaced", Whole())
-        with pytest.raises(ValueError, match=r"sampling must be Whole, Poisson or Subset, found 0.1"):
+            Release(1.0, "replaced", Unsampled())
+        with pytest.raises(ValueError, match=r"sampling must be Unsampled, Poisson or Subset, found 0.1"):
             Release(1.0, "replace", 0.1)
         for rate in (0, -0.1, 1.1, True, float("nan")):
             with pytest.raises(ValueError, match=r"rate must be"):
@@ -83,7 +83,7 @@ class TestReleases:
 
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_all_of_all_is_no_sampling(self, relation):
-        found = {spent({Release(2.0, relation, way): 3}, 1e-5) for way in (Whole(), Poisson(1.0), Subset(7, 7))}
+        found = {spent({Release(2.0, relation, way): 3}, 1e-5) for way in (Unsampled(), Poisson(1.0), Subset(7, 7))}
         assert len(found) == 1
 
     def test_events(self):
@@ -97,7 +97,7 @@ class TestReleases:
 
     def test_numbers_of_other_libraries_are_the_same_release(self):
         assert {Release(np.float32(2.0), "replace"), Release(2, "replace"), Release(2.0, "replace")} == {
-            Release(2.0, "replace", Whole())
+            Release(2.0, "replace", Unsampled())
         }
         assert Poisson(np.float64(0.5)) == Poisson(0.5)
 

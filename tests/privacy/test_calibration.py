@@ -13,7 +13,7 @@ from hush.privacy import (
     Poisson,
     Release,
     Subset,
-    Whole,
+    Unsampled,
     epsilon_spent,
     gaussian_noise,
     noise_multiplier_for,
@@ -22,7 +22,7 @@ from hush.privacy import (
 from hush.privacy.calibration import most_rounds
 
 RATE = Poisson(80 / 1920)
-WAYS = [("add-or-remove", RATE), ("replace", Subset(120, 600)), ("replace", Whole()), ("add-or-remove", Poisson(0.5))]
+WAYS = [("add-or-remove", RATE), ("replace", Subset(120, 600)), ("replace", Unsampled()), ("add-or-remove", Poisson(0.5))]
 
 epsilons = st.floats(0.05, 15)
 deltas = st.sampled_from([1e-3, 1e-5, 1e-8])
@@ -55,7 +55,7 @@ class TestNoise:
         assert delta * (1 - 1e-4) <= found <= delta * (1 + 1e-9)
 
     def test_rounds_without_sampling_cost_their_square_root(self):
-        found = noise_multiplier_for(2.0, 1e-5, 49, "replace", Whole())
+        found = noise_multiplier_for(2.0, 1e-5, 49, "replace", Unsampled())
         assert found == pytest.approx(7 * gaussian_noise(2.0, 1e-5), rel=1e-8)
         assert gaussian_noise(1.0, 1e-5) == pytest.approx(3.7306, abs=1e-4)
 
@@ -68,13 +68,13 @@ class TestNoise:
     def test_targets_that_are_impossible(self):
         for epsilon in (0, -1.0, float("inf"), float("nan"), None):
             with pytest.raises(ValueError, match="epsilon must be a positive number"):
-                noise_multiplier_for(epsilon, 1e-5, 10, "replace", Whole())
+                noise_multiplier_for(epsilon, 1e-5, 10, "replace", Unsampled())
         with pytest.raises(ValueError, match="delta must be"):
-            noise_multiplier_for(1.0, 1.0, 10, "replace", Whole())
+            noise_multiplier_for(1.0, 1.0, 10, "replace", Unsampled())
         with pytest.raises(ValueError, match="rounds must be a whole number of at least 1, found 0"):
-            noise_multiplier_for(1.0, 1e-5, 0, "replace", Whole())
+            noise_multiplier_for(1.0, 1e-5, 0, "replace", Unsampled())
         with pytest.raises(ValueError, match="unknown accountant 'prv'"):
-            noise_multiplier_for(1.0, 1e-5, 1, "replace", Whole(), "prv")
+            noise_multiplier_for(1.0, 1e-5, 1, "replace", Unsampled(), "prv")
         with pytest.raises(ValueError, match=r"no noise multiplier up to 1e\+09 is accounted for ε = 1e-12"):
             noise_multiplier_for(1e-12, 1e-15, 10**6, "replace", Subset(999, 1000), "rdp")
 
@@ -82,7 +82,7 @@ class TestNoise:
         with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for add-or-remove"):
             noise_multiplier_for(1.0, 1e-5, 10, "replace", RATE)
         with pytest.raises(NoGuarantee, match="privacy loss distributions are known for Gaussian noise"):
-            noise_multiplier_for(1.0, 1e-5, 10, "replace", Whole(), "pld", law="discrete gaussian")
+            noise_multiplier_for(1.0, 1e-5, 10, "replace", Unsampled(), "pld", law="discrete gaussian")
         with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for with Gaussian noise"):
             noise_multiplier_for(1.0, 1e-5, 10, "add-or-remove", RATE, law="discrete gaussian")
 

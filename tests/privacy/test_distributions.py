@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
-from hush.privacy import Release, Subset, Whole, delta_at, epsilon_spent, spent
+from hush.privacy import Release, Subset, Unsampled, delta_at, epsilon_spent, spent
 from hush.privacy.distributions import Part, _interval, _one, composed, epsilon_at, rounding, subset_profile
 
 
@@ -173,7 +173,7 @@ class TestComposed:
 
     def test_mixed(self):
         """Rates, noises and what is not sampled, in any order; no less than its parts, no more than Rényi."""
-        one, two, three = subset(1.5, 60, 600), subset(4.0, 300, 600), Release(9.0, "replace", Whole())
+        one, two, three = subset(1.5, 60, 600), subset(4.0, 300, 600), Release(9.0, "replace", Unsampled())
         together = spent({one: 30, two: 20, three: 2}, 1e-5)
         assert together == spent([(three, 2), (two, 20), (one, 10), (one, 20)], 1e-5)
         parts = [spent({release: count}, 1e-5).pld for release, count in ((one, 30), (two, 20), (three, 2))]

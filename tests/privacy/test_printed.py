@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from hush.privacy import Poisson, Release, Subset, Whole, gaussian_noise, spent
+from hush.privacy import Poisson, Release, Subset, Unsampled, gaussian_noise, spent
 from hush.privacy.printed import (
     LARGEST_DOUBLED,
     amplified,
@@ -45,11 +45,11 @@ class TestEquation13:
 
     def test_not_enough_for_any(self):
         assert equation_13_noise(12.0, 1e-4) < gaussian_noise(12.0, 1e-4)
-        found = bought(12.0, 1e-4, Whole())
+        found = bought(12.0, 1e-4, Unsampled())
         assert found.per_round > found.promised == 12.0
 
     def test_of_one_round_but_there_are_a_hundred(self):
-        found = bought(1.0, 1e-4, Whole(), rounds=100)
+        found = bought(1.0, 1e-4, Unsampled(), rounds=100)
         assert found.noise_multiplier == equation_13_noise(1.0, 1e-4)
         assert found.per_round == pytest.approx(0.705, abs=1e-3)
         assert found.composed == pytest.approx(10.6, abs=0.05)

@@ -122,16 +122,16 @@ def _calibrated(
                 "with draw='poisson' the number of clients of a round is random, and with it the noise they add "
                 "together: take draw='uniform' or 'cyclic', or give a noise_multiplier"
             )
-        return 2 * noise_multiplier_for(epsilon, delta, rounds, "replace", releases.Whole())
+        return 2 * noise_multiplier_for(epsilon, delta, rounds, "replace", releases.Unsampled())
     if draw == "poisson":
         return noise_multiplier_for(epsilon, delta, rounds, "add-or-remove", releases.Poisson(clients / population))
     if draw == "uniform":
         return 2 * noise_multiplier_for(epsilon, delta, rounds, "replace", releases.Subset(clients, population))
     separation = population // clients
     if bands is not None:
-        once = noise_multiplier_for(epsilon, delta, 1, "replace", releases.Whole())
+        once = noise_multiplier_for(epsilon, delta, 1, "replace", releases.Unsampled())
         return 2 * once * CorrelatedNoise(1.0, rounds, bands).sensitivity(separation)
-    return 2 * noise_multiplier_for(epsilon, delta, ceil(rounds / separation), "replace", releases.Whole())
+    return 2 * noise_multiplier_for(epsilon, delta, ceil(rounds / separation), "replace", releases.Unsampled())
 
 
 def _cohort(draw: str, clients: int, population: int) -> Cohort:

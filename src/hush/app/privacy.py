@@ -9,7 +9,7 @@ import typer
 
 from hush.app.tables import print_table
 from hush.core.check import at_least, positive, whole
-from hush.privacy import Poisson, Release, Sampling, Subset, Whole, noise_multiplier_for, rounds_within, spent
+from hush.privacy import Poisson, Release, Sampling, Subset, Unsampled, noise_multiplier_for, rounds_within, spent
 from hush.privacy.calibration import MOST_ROUNDS
 from hush.privacy.guarantee import delta_too_large
 from hush.privacy.releases import fraction
@@ -64,7 +64,7 @@ class Question:
         if self.level == "example":
             return [Way("all examples" if all_of_them else "subset without replacement", "replace", subset, 1)]
         if all_of_them:
-            return [Way("everyone", "add-or-remove", Whole(), 1), Way("everyone", "replace", Whole(), 2)]
+            return [Way("everyone", "add-or-remove", Unsampled(), 1), Way("everyone", "replace", Unsampled(), 2)]
         return [
             Way("Poisson", "add-or-remove", Poisson(subset.rate), 1),
             Way("fixed number without replacement", "replace", subset, 2),

@@ -2,9 +2,10 @@
 
 from hush.privacy.accounting import ACCOUNTANTS, Spent, delta_at, epsilon_spent, spent
 from hush.privacy.calibration import gaussian_noise, noise_multiplier_for, rounds_within
-from hush.privacy.describe import describe
+from hush.privacy.describe import calibrate, describe
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
-from hush.privacy.releases import LAWS, RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Whole
+from hush.privacy.releases import LAWS, RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Unsampled
+from hush.privacy.who import EqualClients
 
 __all__ = [
     "ACCOUNTANTS",
@@ -13,6 +14,7 @@ __all__ = [
     "TRUST",
     "UNITS",
     "Description",
+    "EqualClients",
     "Guarantee",
     "NoGuarantee",
     "Poisson",
@@ -20,7 +22,8 @@ __all__ = [
     "Sampling",
     "Spent",
     "Subset",
-    "Whole",
+    "Unsampled",
+    "calibrate",
     "delta_at",
     "describe",
     "epsilon_spent",

@@ -12,11 +12,15 @@ import dp_accounting
 import numpy as np
 
 from hush.core.check import known, positive, whole
-from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE, Releases, epsilon_spent
-from hush.privacy.releases import NoGuarantee, Release, Sampling, Whole, fraction
+from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE, epsilon_spent
+from hush.privacy.releases import NoGuarantee, Release, Sampling, Unsampled, fraction
 
 TOLERANCE = 1e-4  # relative, of the noise
 MOST_ROUNDS = 100_000
+
+
+class OutOfReach(ValueError):
+    """No noise of the range that was searched is enough."""
 
 
 def gaussian_noise(epsilon: float, delta: float) -> float:
@@ -25,7 +29,7 @@ def gaussian_noise(epsilon: float, delta: float) -> float:
     >>> print(f"{gaussian_noise(epsilon=1, delta=1e-5):.3f}")
     3.731
     """
-    return noise_multiplier_for(epsilon, delta, 1, "replace", Whole())
+    return noise_multiplier_for(epsilon, delta, 1, "replace", Unsampled())
 
 
 def noise_multiplier_for(
@@ -56,7 +60,7 @@ def noise_multiplier_for(
         return epsilon_spent({replace(one, noise_multiplier=noise): rounds}, delta, accountant) <= epsilon
 
     if one.sampled or one.discrete or accountant == "rdp":
-        return _least(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds")
+        return least_noise(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds")
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         noise = max(NO_NOISE, float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * sqrt(rounds))
     while not within(noise):  # the root is found on either side of it
@@ -64,16 +68,16 @@ def noise_multiplier_for(
     return noise
 
 
-def _least(within: Callable[[float], bool], asked: str) -> float:
+def least_noise(within: Callable[[float], bool], asked: str, low: float = NO_NOISE, high: float = MOST_NOISE) -> float:
     """Bisection between noise that is not enough and noise that is; the latter is returned."""
-    enough = 1.0
+    enough = min(max(1.0, low), high)
     while not within(enough):
-        enough *= 2
-        if enough > MOST_NOISE:
-            raise ValueError(f"no noise multiplier up to {MOST_NOISE:g} is accounted for {asked}")
-    while enough / 2 >= NO_NOISE and within(enough / 2):
+        if enough >= high:
+            raise OutOfReach(f"no noise multiplier up to {high:g} is accounted for {asked}")
+        enough = min(2 * enough, high)
+    while enough / 2 >= low and within(enough / 2):
         enough /= 2
-    too_little = enough / 2
+    too_little = max(enough / 2, low)
     while enough > too_little * (1 + TOLERANCE):
         middle = sqrt(enough * too_little)
         enough, too_little = (middle, too_little) if within(middle) else (enough, middle)
@@ -89,39 +93,39 @@ def rounds_within(
     >>> rounds_within(Release(1.6, "add-or-remove", Poisson(80 / 1920)), epsilon=1.5, delta=1e-5, accountant="rdp")
     116
     """
-    return most_rounds(lambda rounds: {release: rounds}, epsilon, delta, most, accountant)
+    fraction("delta", delta)
+    return most_rounds(lambda rounds, by: epsilon_spent({release: rounds}, delta, by), epsilon, most, accountant)
 
 
 def most_rounds(
-    over: Callable[[int], Releases], epsilon: float, delta: float, most: int = MOST_ROUNDS, accountant: str = "least"
+    costs: Callable[[int, str], float], epsilon: float, most: int = MOST_ROUNDS, accountant: str = "least"
 ) -> int:
-    """The same for rounds of any kind: `over(n)` is what n of them release, and no less than what fewer do.
+    """The same for rounds of any kind: `costs(n, accountant)` is the ε of n of them, and no less than that of fewer.
 
     Distributions take their time, so that few are looked at: the search begins where Rényi divergences end, which are
     quick and allow no more rounds, and goes on as if ε were a power of the rounds, which it nearly is.
     """
     positive("epsilon", epsilon)
     whole("most", most)
-    fraction("delta", delta)
 
     def spends(rounds: int) -> float:
         try:
-            return epsilon_spent(over(rounds), delta, accountant)
+            return costs(rounds, accountant)
         except NoGuarantee:  # after so many rounds; if after one already, there is nothing to count
             if rounds == 1:
                 raise
             return inf
 
-    affordable = most_rounds(over, epsilon, delta, most, "rdp") if accountant == "least" else 0
-    too_many, costs, looks = most + 1, {0: 0.0, most + 1: inf}, 0
+    affordable = most_rounds(costs, epsilon, most, "rdp") if accountant == "least" else 0
+    too_many, found, looks = most + 1, {0: 0.0, most + 1: inf}, 0
     while too_many - affordable > 1:
-        if affordable not in costs:
-            costs[affordable] = spends(affordable)
-        rounds = _likely(affordable, too_many, costs, epsilon)
+        if affordable not in found:
+            found[affordable] = spends(affordable)
+        rounds = _likely(affordable, too_many, found, epsilon)
         if looks % 3 == 2 and too_many <= most:  # whatever shape it has, no more than a third of the looks are idle
             rounds = (affordable + too_many) // 2
-        costs[rounds], looks = spends(rounds), looks + 1
-        affordable, too_many = (rounds, too_many) if costs[rounds] <= epsilon else (affordable, rounds)
+        found[rounds], looks = spends(rounds), looks + 1
+        affordable, too_many = (rounds, too_many) if found[rounds] <= epsilon else (affordable, rounds)
     return affordable
 
 

@@ -14,19 +14,25 @@ Sampling hides a client only from who does not see the cohort, and then:
   would reveal the client's own. Nothing is then credited to sampling.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import sqrt
 
-from hush.channel import OverTheAir
-from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, SchemeII, Uniform
-from hush.core.algorithm import Algorithm
-from hush.core.contract import Population
+import jax
+import jax.numpy as jnp
+
+from hush.channel import Digital, Noisy, OverTheAir
+from hush.core.algorithm import Algorithm, init_client
+from hush.core.contract import ServerRule
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
+from hush.privacy.cohorts import Drawn, by_cohort, drawn_by
 from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, in_words
-from hush.privacy.parts import Drawn, Sent, channel_noise, drawn_by, keeps_memory, sent_by
-from hush.privacy.releases import NoGuarantee, Release, exactly
-from hush.server import AdaptingClip, CorrelatedNoise
+from hush.privacy.proofs import Proofs
+from hush.privacy.releases import NoGuarantee, Release
+from hush.privacy.stages import Sent, sent_by
+from hush.privacy.who import Clients
+from hush.server import AdaptingClip, Add, AddWithControl, CorrelatedNoise, Gather, Optimiser, Replace
 
 SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
@@ -36,27 +42,70 @@ UNSEEN = ("server", "secret-sum", "secret-air")
 SUMS = ("sum", "secret-sum")
 
 
-def client_level(phase: Algorithm, population: Population, rounds: int, trust: str | None) -> Guarantee:
+@dataclass(frozen=True)
+class Asked:
+    """One phase, on whom it runs and for how long, who is trusted, and what its clients send."""
+
+    phase: Algorithm
+    clients: Clients
+    rounds: int
+    trust: str | None
+    sent: Sent
+
+
+# Asked with the deviation of the noise that a trusted channel has added so far.
+by_channel: Proofs[Guarantee] = Proofs("channel")
+
+# The rules of correlated noise that a server rule holds; nothing else that it does to what was received costs anything.
+by_server: Proofs[tuple[CorrelatedNoise, ...]] = Proofs("server rule")
+
+
+@by_server.register(Add, Replace, AddWithControl, Gather, Optimiser)
+def _(server: ServerRule) -> tuple[CorrelatedNoise, ...]:
+    return ()
+
+
+@by_server.register(AdaptingClip)
+def _(server: AdaptingClip) -> tuple[CorrelatedNoise, ...]:
+    return by_server(server.inner)
+
+
+@by_server.register(CorrelatedNoise)
+def _(server: CorrelatedNoise) -> tuple[CorrelatedNoise, ...]:
+    return (server, *by_server(server.inner))
+
+
+def client_level(phase: Algorithm, clients: Clients, rounds: int, trust: str | None) -> Guarantee:
     """The guarantee for all the data of one client."""
-    exactly("cohort", phase.cohort, Poisson, Uniform, SchemeII, Everyone, Cyclic, ByWeight)
-    sent = sent_by(phase)
-    if type(phase.channel) is OverTheAir:
-        return _over_the_air(phase, phase.channel, sent, population, trust)
+    by_cohort.check(phase.cohort)
+    return by_channel(phase.channel, 0.0, Asked(phase, clients, rounds, trust, sent_by(phase)))
+
+
+@by_channel.register(Noisy)
+def _(channel: Noisy, central: float, asked: Asked) -> Guarantee:
+    return by_channel(channel.inner, sqrt(float(channel.std) ** 2 + central**2), asked)
+
+
+@by_channel.register(Digital)
+def _(channel: Digital, central: float, asked: Asked) -> Guarantee:
+    sent, trust = asked.sent, asked.trust
     if trust in ("air", "secret-air"):
-        raise NoGuarantee(
-            f"trust={trust!r} is for messages over the air, found the channel {type(phase.channel).__name__}"
-        )
-    central = channel_noise(phase.channel)
-    server = phase.server.inner if type(phase.server) is AdaptingClip else phase.server
-    if type(server) is CorrelatedNoise:
-        return _correlated(phase, server, sent, central, population, rounds, trust)
+        raise NoGuarantee(f"trust={trust!r} is for messages over the air, found a digital channel")
+    if streams := by_server(asked.phase.server):
+        return _correlated(asked, streams[0], central)
     if trust in (None, "local") and sent.std > 0 and central == 0:
         return _local(sent)
     if trust == "local":
         raise NoGuarantee(
             "in the local model each client must add noise to its own message; use the stage Gaussian or GridGaussian"
         )
-    drawn = drawn_by(phase.cohort, population)
+    return _on_the_sum(asked, central)
+
+
+def _on_the_sum(asked: Asked, central: float) -> Guarantee:
+    """z = σ over what a neighbour moves the sum by, σ the noise that the server adds, or all clients together."""
+    sent, trust = asked.sent, asked.trust
+    drawn = drawn_by(asked.phase.cohort, asked.clients)
     if central > 0 and sent.std == 0:
         std, where, who = central, "on the sum", trust or "server"
     elif sent.std > 0 and central == 0:
@@ -66,7 +115,7 @@ def client_level(phase: Algorithm, population: Population, rounds: int, trust: s
     else:
         found = "both at the clients and on the sum" if central > 0 else "nowhere"
         raise NoGuarantee(f"updates are clipped; noise is added {found}; it must be at one of the two places")
-    drawn = _as_seen(phase, drawn, who)
+    drawn = _as_seen(asked.phase, drawn, who)
     z = std / (drawn.factor * drawn.coefficient * sent.bound)
     return Guarantee(
         unit="client",
@@ -80,32 +129,40 @@ def client_level(phase: Algorithm, population: Population, rounds: int, trust: s
     )
 
 
+def keeps_memory(phase: Algorithm) -> bool:
+    """Whether a client remembers anything from one round to the next."""
+    return bool(jax.tree.leaves(init_client(phase, jnp.zeros(1))))
+
+
 def _as_seen(phase: Algorithm, drawn: Drawn, trust: str) -> Drawn:
     """What is left of sampling for who sees the cohort, or where clients of a cohort of fixed size keep memory."""
     if trust not in UNSEEN:
         # Its coming is seen, so that a neighbour is another client in the same place.
-        return replace(drawn, relation="replace", sampling=sampled.Whole(), every=1, failure=0.0)
+        return replace(drawn, relation="replace", sampling=sampled.Unsampled(), failure=0.0)
     if type(drawn.sampling) is sampled.Subset and drawn.sampling.rate < 1 and keeps_memory(phase):
         words = f"{drawn.words}, which counts for nothing as clients remember earlier rounds"
-        return replace(drawn, sampling=sampled.Whole(), words=words)
+        return replace(drawn, sampling=sampled.Unsampled(), words=words)
     return drawn
 
 
-def _over_the_air(
-    phase: Algorithm, channel: OverTheAir, sent: Sent, population: Population, trust: str | None
-) -> Guarantee:
+@by_channel.register(OverTheAir)
+def _(channel: OverTheAir, central: float, asked: Asked) -> Guarantee:
     """What the receiver's noise buys by itself.
 
     The receiver divides by what it makes of those who send, and so shows it in the noise of the model: sampling hides
     nobody, secret or not, unless the round is mixed in the same way whoever takes part.
     """
-    who = trust or "air"
+    phase, clients, sent = asked.phase, asked.clients, asked.sent
+    who = asked.trust or "air"
+    by_server(phase.server)
+    if central > 0:
+        raise NoGuarantee("noise on top of what the channel OverTheAir does to messages has no privacy analysis here")
     if who not in ("air", "secret-air") or sent.std > 0:
         raise NoGuarantee("over the air only the receiver's own noise is accounted for: no other, and trust='air'")
-    drawn = drawn_by(phase.cohort, population)
-    hidden = drawn.relation == "replace" and mixes_alike(channel, population)
+    drawn = drawn_by(phase.cohort, clients)
+    hidden = drawn.relation == "replace" and mixes_alike(channel, clients)
     drawn = _as_seen(phase, drawn, who if hidden else "air")
-    z = air_multiplier(channel, phase.cohort, population) / sqrt(len(phase.local.sends))
+    z = air_multiplier(channel, phase.cohort, clients) / sqrt(len(phase.local.sends))
     # How loud one arrives is counted per client, so that the cohort's own weights do not matter.
     return Guarantee(
         unit="client",
@@ -137,7 +194,7 @@ def _local(sent: Sent) -> Guarantee:
         unit="client",
         trust="local",
         mechanism=f"{sent.words}, {in_words(sent.law)} noise of z = {z:.4g} sensitivities on each message",
-        releases={0: ((Release(z, "replace", sampled.Whole(), sent.law), 1),)},
+        releases={0: ((Release(z, "replace", sampled.Unsampled(), sent.law), 1),)},
         assumptions=_assumptions(sent, None),
         per_client=True,
     )
@@ -157,32 +214,32 @@ def _summed(sent: Sent, drawn: Drawn) -> float:
     return drawn.coefficient * sent.std * sqrt(drawn.fixed)
 
 
-def _correlated(
-    phase: Algorithm,
-    server: CorrelatedNoise,
-    sent: Sent,
-    central: float,
-    population: Population,
-    rounds: int,
-    trust: str | None,
-) -> Guarantee:
+def _correlated(asked: Asked, server: CorrelatedNoise, central: float) -> Guarantee:
     """One Gaussian release of the whole run: C·(what the rounds received) + noise, C's columns where a client came."""
-    if type(phase.server) is AdaptingClip or phase.local.sends != ("update",):
+    phase, sent = asked.phase, asked.sent
+    if phase.server is not server or phase.local.sends != ("update",):
         raise NoGuarantee("correlated noise covers the update alone: what else is sent would be seen as it is")
-    if trust not in (None, "server") or sent.std > 0 or central > 0:
+    if asked.trust not in (None, "server") or sent.std > 0 or central > 0:
         raise NoGuarantee("correlated noise is added by a trusted server: no other noise, and no other trust, will do")
-    if type(phase.cohort) not in (Cyclic, Everyone):
+    if asked.rounds > server.rounds:
+        raise NoGuarantee(f"the noise is correlated over {server.rounds} rounds, asked for {asked.rounds}")
+    drawn = drawn_by(phase.cohort, asked.clients)
+    if drawn.sampling != sampled.Unsampled():
         raise NoGuarantee("with correlated noise a client may not come at random; use the cohort Cyclic, or Everyone")
-    if rounds > server.rounds:
-        raise NoGuarantee(f"the noise is correlated over {server.rounds} rounds, asked for {rounds}")
-    drawn = drawn_by(phase.cohort, population)
-    z = float(server.std) / (drawn.factor * drawn.coefficient * sent.bound * server.sensitivity(drawn.every))
+    reach = _reach(server.rounds, server.bands, drawn.every)
+    z = float(server.std) / (drawn.factor * drawn.coefficient * sent.bound * reach)
     return Guarantee(
         unit="client",
         trust="server",
         mechanism=f"{sent.words}, Gaussian noise correlated over {server.rounds} rounds ({server.bands} bands) of "
         f"z = {z:.4g} sensitivities of the whole run, {drawn.words}",
-        releases={0: ((Release(z, "replace", sampled.Whole()), 1),)},
+        releases={0: ((Release(z, "replace", sampled.Unsampled()), 1),)},
         assumptions=_assumptions(sent, drawn),
         whole_run=server.rounds,
     )
+
+
+@lru_cache(maxsize=256)
+def _reach(rounds: int, bands: int, separation: int) -> float:
+    """How far one client moves the whole run; kept, as a search for noise asks for it again and again."""
+    return CorrelatedNoise(1.0, rounds, bands).sensitivity(separation)

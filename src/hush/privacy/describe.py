@@ -1,23 +1,29 @@
-"""From settings to a guarantee: every piece is looked at, and a combination without a proof is refused with the reason.
+"""From settings to a guarantee, and from an ε to the settings that keep it.
+
+Every piece is looked at, and a combination without a proof is refused with the reason.
 
 Two ways to be private are known here. *Example level*: a client's own training is private, by noise at every step or
 on its result, whoever sees the message. *Client level*: what one client can add to a sum is bounded, and noise covers
 it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import known, whole
-from hush.core.contract import ClientData, Population, Problem
+from hush.core.check import known, positive, whole
+from hush.core.contract import ClientData, Problem
 from hush.core.flat import dimension as parameters
+from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
+from hush.privacy.calibration import least_noise
 from hush.privacy.clients import client_level
-from hush.privacy.examples import example_level
+from hush.privacy.examples import by_rule
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
-from hush.privacy.releases import NoGuarantee
+from hush.privacy.releases import NoGuarantee, fraction
 from hush.privacy.sharing import sharing
-from hush.server import AdaptingClip, CorrelatedNoise
+from hush.privacy.who import Clients
+from hush.server import CorrelatedNoise
 from hush.tasks.problem import Holding, Supervised
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
@@ -28,7 +34,7 @@ class Question:
     """What a phase is asked: for how long it runs, on whom, and who is trusted."""
 
     problem: Problem | None
-    population: Population
+    clients: Clients
     rounds: int
     trust: str | None
     dimension: int | None  # the number of parameters, if it is known
@@ -36,7 +42,7 @@ class Question:
 
 def describe(
     algorithm: Algorithm | InTurn,
-    problem: Problem | Population,
+    problem: Problem | Clients,
     rounds: int,
     *,
     unit: str | None = None,
@@ -50,18 +56,17 @@ def describe(
     for a trusted server. A population alone does not tell which examples clients share, nor the model's `dimension`, on
     which noise on a grid depends a little: a problem does.
     """
-    population = problem if isinstance(problem, Population) else problem.population
     whole("rounds", rounds)
     if unit is not None:
         known("unit", unit, UNITS)
     if trust is not None:
         known("trust model", trust, TRUST)
-    if isinstance(problem, Population):
-        question = Question(None, population, rounds, trust, dimension)
+    if isinstance(problem, Clients):
+        question = Question(None, problem, rounds, trust, dimension)
     elif dimension is not None:
         raise ValueError("dimension goes with a population: a problem knows its own")
     else:
-        question = Question(problem, population, rounds, trust, parameters(problem))
+        question = Question(problem, problem.population, rounds, trust, parameters(problem))
     reasons = []
     for name in UNITS if unit is None else (unit,):
         try:
@@ -74,25 +79,25 @@ def describe(
 def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> Description:
     _check_streams(algorithm)
     phases = tuple(_phase(unit, phase, question) for phase in algorithm.phases)
-    problem, sizes = question.problem, tuple(int(size) for size in question.population.sizes)
+    problem, clients = question.problem, question.clients
     if type(problem) is Supervised and problem.is_rescaled:
         phases = tuple(replace(phase, assumptions=(*phase.assumptions, SCALED)) for phase in phases)
     shared = None
     if unit == "example" and problem is not None:
         _check_gradients(problem)
         identities = problem.identities()
-        shared = None if identities is None else sharing(identities, sizes)
-    return Description(phases, sizes, question.rounds, shared)
+        shared = None if identities is None else sharing(identities, clients.sizes)
+    return Description(phases, clients, question.rounds, shared)
 
 
 def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:
     if unit == "client":
-        return client_level(phase, question.population, question.rounds, question.trust)
+        return client_level(phase, question.clients, question.rounds, question.trust)
     if question.trust not in (None, "local"):
         raise NoGuarantee(
             f"noise inside local training needs no trust ({TRUST['local']}); found trust={question.trust!r}"
         )
-    return example_level(phase.local, question.population, question.rounds, question.dimension)
+    return by_rule(phase.local, question.clients, question.rounds, question.dimension)
 
 
 def _check_streams(algorithm: Algorithm | InTurn) -> None:
@@ -100,9 +105,9 @@ def _check_streams(algorithm: Algorithm | InTurn) -> None:
     streams = 0
     for phase in algorithm.phases:
         server: Any = phase.server
-        while server is not None:
-            streams += type(server) is CorrelatedNoise
-            server = server.inner if type(server) in (AdaptingClip, CorrelatedNoise) else None
+        while server is not None:  # whatever rule it stands within
+            streams += isinstance(server, CorrelatedNoise)
+            server = getattr(server, "inner", None)
     if streams > 1:
         raise NoGuarantee("more than one rule of correlated noise: they would share one stream of it")
 
@@ -112,3 +117,39 @@ def _check_gradients(problem: Problem) -> None:
     view = type(problem.client(0))
     if view.clipped_gradient not in (ClientData.clipped_gradient, Holding.clipped_gradient):
         raise NoGuarantee(f"no proof is known for how {view.__name__} clips each example's gradient")
+
+
+def calibrate(
+    make: Callable[[float], Algorithm | InTurn],
+    problem: Problem | Clients,
+    rounds: int,
+    epsilon: float,
+    delta: float,
+    *,
+    unit: str | None = None,
+    trust: str | None = None,
+    dimension: int | None = None,
+    accountant: str = "least",
+    low: float = NO_NOISE,
+    high: float = MOST_NOISE,
+) -> float:
+    """The least noise, to a relative 1e-4, with which `describe` finds an algorithm within (ε, δ) for so many rounds.
+
+    `make(noise)` is the algorithm with that noise, and more noise is to be more private. What is returned lies between
+    `low` and `high` and was itself described and found within the target, for a client that takes part whenever it may.
+
+    >>> import hush
+    >>> made = lambda noise: hush.dp_fedavg(80, 1920, clip=1.0, noise_multiplier=noise)
+    >>> clients = hush.privacy.EqualClients(1920)
+    >>> print(f"{calibrate(made, clients, rounds=100, epsilon=1.5, delta=1e-5, accountant='rdp'):.2f}")
+    1.53
+    """
+    positive("epsilon", epsilon)
+    fraction("delta", delta)
+    known("accountant", accountant, ACCOUNTANTS)
+
+    def within(noise: float) -> bool:
+        described = describe(make(noise), problem, rounds, unit=unit, trust=trust, dimension=dimension)
+        return described.most(delta, accountant) <= epsilon
+
+    return least_noise(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds", low, high)

@@ -6,14 +6,16 @@ adversary sees who takes part, they count for a client only in the rounds it too
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
 
-from hush.privacy.accounting import Spent, spent
+from hush.privacy.accounting import Spent, epsilon_spent, spent
 from hush.privacy.calibration import most_rounds
 from hush.privacy.releases import NoGuarantee, Release
 from hush.privacy.sharing import Sharing
+from hush.privacy.who import Clients, Sizes, alike, different
 
 UNITS = ("example", "client")
 TRUST = {
@@ -37,6 +39,7 @@ NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, i
 
 Releases = tuple[tuple[Release, int], ...]  # each with how often it happens in a round
 Counts = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+Spending = tuple[list[tuple[Release, int]], float]  # releases, and how likely a round was not drawn as accounted for
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     by_output: bool = False  # noise on the update of all steps, for which paper 000 prints a formula
     per_client: bool = False  # who takes part is seen, so that each client has an ε of its own
-    every: int = 1  # each client is concerned by one in so many rounds
+    every: int = 1  # each client is concerned by one in so many rounds at most
     whole_run: int | None = None  # the releases are those of a whole run of so many rounds, not of one
     failure: float = 0.0  # how likely a round is not drawn as it is accounted for
 
@@ -67,22 +70,27 @@ class Guarantee:
             raise NoGuarantee(f"no client holds {size} examples; clients hold {sizes}")
         return found
 
+    def most_often(self, rounds: int) -> int:
+        """In how many of so many rounds a client may take part."""
+        return -(-rounds // self.every)
+
     def over(self, size: int, times: int, lanes: int = 1) -> Releases:
-        """What `times` rounds release, in all of so many runs of the same data."""
+        """What `times` rounds release, in all of so many runs of the same data; a client's own, where they are seen."""
         if self.whole_run is None:
-            rounds = (times + lanes * (self.every - 1)) // self.every  # however they are shared out to the runs
+            # Of all rounds, a client's are one in so many, however they are shared out to the runs.
+            rounds = times if self.per_client else (times + lanes * (self.every - 1)) // self.every
             return tuple((release, count * rounds) for release, count in self.of(size))
         if times > lanes * self.whole_run:
             raise NoGuarantee(f"the noise is correlated over {self.whole_run} rounds, and says nothing after {times}")
         return tuple((release, count * lanes) for release, count in self.of(size)) if times else ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Description:
     """All phases of an algorithm: one unit, one relation, one trust model, composed."""
 
     phases: tuple[Guarantee, ...]
-    sizes: tuple[int, ...]  # of the clients
+    clients: Clients
     rounds: int  # that were looked at: what a schedule does later is not known
     sharing: Sharing | None = None  # which examples are held by several clients, where that counts
 
@@ -110,6 +118,16 @@ class Description:
         """Whether each client has an ε of its own, by the rounds it took part in; of all phases, or of none."""
         return all(phase.per_client for phase in self.phases)
 
+    @cached_property
+    def sizes(self) -> Sizes:
+        """How many examples each client holds, [N]."""
+        return np.asarray(self.clients.sizes)
+
+    @cached_property
+    def different(self) -> list[int]:
+        """The sizes that may have another ε each: those that clients have, or any one where they pay alike."""
+        return different(self.clients) if self.per_client else [self.clients.smallest]
+
     @property
     def holders(self) -> int:
         """How many clients hold an example at most."""
@@ -118,15 +136,10 @@ class Description:
     def counts(self, rounds: int, taken: Counts) -> Counts:
         """How often each phase concerns each client's worst unit, [N, phases], from `taken` [phases, N]."""
         if not self.per_client:
-            return np.full((len(self.sizes), len(self.phases)), rounds)
+            return np.full((self.clients.clients, len(self.phases)), rounds)
         return (taken if self.sharing is None else self.sharing.worst(taken)).T
 
-    def spent(self, times: Iterable[int], size: int, delta: float, lanes: int = 1) -> Spent:
-        """What so many rounds of each phase have cost a client with so many examples.
-
-        With `lanes` runs of the same data, each with noise of its own, the rounds of all of them together. Rounds that
-        may not be drawn as they are accounted for come off δ: whether they are does not depend on the client (`Drawn`).
-        """
+    def _released(self, times: Iterable[int], size: int, lanes: int = 1) -> Spending:
         releases: list[tuple[Release, int]] = []
         failure, most = 0.0, self.rounds * self.holders * lanes
         for phase, count in zip(self.phases, map(int, times), strict=True):
@@ -134,28 +147,52 @@ class Description:
                 raise NoGuarantee(f"the guarantee was asked for {most} rounds in all, and says nothing of {count}")
             releases += phase.over(size, count, lanes)
             failure += phase.failure * count
+        return releases, failure
+
+    def spent(self, times: Iterable[int], size: int, delta: float, lanes: int = 1) -> Spent:
+        """What so many rounds of each phase have cost a client with so many examples.
+
+        With `lanes` runs of the same data, each with noise of its own, the rounds of all of them together. Rounds that
+        may not be drawn as they are accounted for come off δ: whether they are does not depend on the client (`Drawn`).
+        """
+        releases, failure = self._released(times, size, lanes)
         return spent(releases, delta - failure) if failure < delta else Spent(inf, inf, inf)
 
-    def rounds_within(self, epsilon: float, size: int, delta: float) -> int:
+    def epsilon(self, times: Iterable[int], size: int, delta: float, accountant: str = "least") -> float:
+        """The same by one accountant, without waiting for the others."""
+        releases, failure = self._released(times, size)
+        return epsilon_spent(releases, delta - failure, accountant) if failure < delta else inf
+
+    def most(self, delta: float, accountant: str = "least") -> float:
+        """ε of the worst client after all the rounds that were looked at, in as many of which it took part as it may.
+
+        An example that several clients hold is then used by all of them.
+        """
+        times = [self.rounds] * len(self.phases)
+        if self.per_client:
+            times = [self.holders * phase.most_often(self.rounds) for phase in self.phases]
+        return max(self.epsilon(times, size, delta, accountant) for size in self.different)
+
+    def rounds_within(self, epsilon: float, size: int, delta: float, accountant: str = "least") -> int:
         """The most rounds, of every phase, whose ε is within the target; no more than were looked at."""
 
-        def over(rounds: int) -> list[tuple[Release, int]]:
-            return [release for phase in self.phases for release in phase.over(size, rounds)]
+        def costs(rounds: int, accountant: str) -> float:
+            return self.epsilon([rounds] * len(self.phases), size, delta, accountant)
 
-        most = self.rounds * self.holders
-        failure = most * sum(phase.failure for phase in self.phases)  # of as many rounds as there can be
-        return most_rounds(over, epsilon, delta - failure, most) if failure < delta else 0
+        return most_rounds(costs, epsilon, self.rounds * self.holders, accountant)
 
     def epsilons(self, rounds: int, taken: Counts, delta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all where that is not seen."""
-        known: dict[tuple[int, ...], float] = {}
-        found = np.zeros(len(self.sizes))
-        for client, times in enumerate(self.counts(rounds, taken)):
-            place = (self.sizes[client] if self.per_client else self.sizes[0], *map(int, times))
-            if place not in known:
-                known[place] = self.spent(place[1:], place[0], delta).epsilon
-            found[client] = known[place]
-        return found
+        """ε of each client, `taken` [phases, N] the rounds it took part in; the same for all where that is not seen.
+
+        Clients that hold as much and took part as often have the same: each kind of them is reckoned once.
+        """
+        if not self.per_client:
+            times = [rounds] * len(self.phases)
+            return np.full(self.clients.clients, self.spent(times, self.different[0], delta).epsilon)
+        counts = self.counts(rounds, taken)
+        first, kind = alike(np.stack([self.sizes, *counts.T]))
+        each = [self.spent(counts[client], int(self.sizes[client]), delta).epsilon for client in first]
+        return np.array(each)[kind]
 
     def table(self, delta: float) -> dict[str, str]:
         """Every assumption behind the ε, by name."""
@@ -178,7 +215,7 @@ class Description:
 
     def too_large(self, delta: float) -> str:
         """A warning of a δ that would allow to give away one unit whole, or nothing."""
-        units = len(self.sizes) if self.first.unit == "client" else min(self.sizes)
+        units = self.clients.clients if self.first.unit == "client" else self.clients.smallest
         return delta_too_large(self.first.unit, units, delta)
 
 

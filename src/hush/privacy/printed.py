@@ -109,8 +109,8 @@ class Bought(NamedTuple):
 def bought(epsilon: float, delta: float, sampling: Sampling, rounds: int = 1) -> Bought:
     """What the printed noise for ε buys: that of eq 13 without sampling, that of eq 16 with a subset.
 
-    >>> from hush.privacy import Whole
-    >>> found = bought(1.0, 1e-4, Whole(), rounds=100)
+    >>> from hush.privacy import Unsampled
+    >>> found = bought(1.0, 1e-4, Unsampled(), rounds=100)
     >>> print(f"promised {found.promised:.1f}, really {found.per_round:.2f}, after 100 rounds {found.composed:.1f}")
     promised 1.0, really 0.70, after 100 rounds 10.6
     """

@@ -40,7 +40,7 @@ def fraction(name: str, value: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Unsampled:
     """Every unit is in every release."""
 
     @property
@@ -83,7 +83,7 @@ class Subset:
         return self.size / self.of
 
 
-Sampling = Whole | Poisson | Subset
+Sampling = Unsampled | Poisson | Subset
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Release:
 
     noise_multiplier: float
     relation: str
-    sampling: Sampling = Whole()
+    sampling: Sampling = Unsampled()
     law: str = "gaussian"
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class Release:
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         known("relation", self.relation, RELATIONS)
         if not isinstance(self.sampling, Sampling):
-            raise ValueError(f"sampling must be Whole, Poisson or Subset, found {self.sampling!r}")
+            raise ValueError(f"sampling must be Unsampled, Poisson or Subset, found {self.sampling!r}")
         known("law", self.law, LAWS)
         if not self.sampled:
             return

@@ -33,7 +33,7 @@ from math import comb, exp, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 from hush.core.check import known, natural, positive
-from hush.privacy import NoGuarantee, Release, Spent, Subset, Whole, spent
+from hush.privacy import NoGuarantee, Release, Spent, Subset, Unsampled, spent
 from hush.privacy.releases import fraction as _fraction
 from hush.theory.langevin_participation import SCHEMES, as_correlation, as_shares, weights
 
@@ -228,7 +228,7 @@ def by_accountant(setting: Setting, delta: float, examples: int | None = None, r
     """
     natural("rounds", setting.rounds if rounds is None else rounds, 0, setting.rounds)
     heard = setting.rounds if rounds is None else rounds
-    sampling: Whole | Subset = Whole()
+    sampling: Unsampled | Subset = Unsampled()
     if examples is not None:
         sampling = Subset(max(1, round(setting.data_fraction * examples)), examples)
     smallest = setting.shares.index(min(setting.shares))

@@ -17,7 +17,7 @@ from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.contract import Population
 from hush.local import ControlVariate, LocalSGD, Scaffold
-from hush.privacy import NoGuarantee, Subset, Whole, describe, spent
+from hush.privacy import NoGuarantee, Subset, Unsampled, describe, spent
 from hush.server import AddWithControl, CorrelatedNoise
 from hush.uplink import Clip, ErrorFeedback, Gaussian, TopK
 
@@ -49,7 +49,7 @@ def test_who_sees_the_sum_sees_who_is_in_it(cohort):
 @pytest.mark.parametrize("cohort", [Poisson(0.2, "equal"), Uniform(SIZE, "equal")])
 def test_a_secret_cohort_is_an_assumption_that_is_printed(cohort):
     seen, secret = (describe(algorithm(cohort), POPULATION, 10, trust=trust) for trust in ("sum", "secret-sum"))
-    assert seen.first.of(0)[0][0].sampling == Whole()
+    assert seen.first.of(0)[0][0].sampling == Unsampled()
     assert secret.first.of(0)[0][0].sampling.rate == pytest.approx(0.2)
     told = [any("kept secret" in text for text in each.table(DELTA).values()) for each in (seen, secret)]
     assert told == [False, True]
@@ -66,7 +66,7 @@ MEMORIES = {
 def test_a_fixed_number_of_clients_that_remember_is_not_credited(name, trust):
     made = algorithm(Uniform(SIZE, "equal"), **MEMORIES[name])
     description = describe(made, POPULATION, 10, unit="client", trust=trust)
-    assert description.first.of(0)[0][0].sampling == Whole()
+    assert description.first.of(0)[0][0].sampling == Unsampled()
     assert "clients remember earlier rounds" in description.first.mechanism
     forgetful = describe(algorithm(Uniform(SIZE, "equal")), POPULATION, 10, trust=trust)
     assert forgetful.first.of(0)[0][0].sampling == Subset(SIZE, CLIENTS)

@@ -19,7 +19,7 @@ import hush
 from hush.cohort import Everyone
 from hush.core.grid import Grid
 from hush.local import Gradient
-from hush.privacy import Release, Whole, delta_at
+from hush.privacy import Release, Unsampled, delta_at
 from hush.uplink import Clip, Gaussian, GridGaussian
 from hush.uplink.grid import clipped_steps, on_grid
 
@@ -115,4 +115,4 @@ def test_the_likelihood_ratio_gains_no_more_than_is_claimed(claimed, holds):
     won = ((squares[1] - squares[0]) / (2 * scale**2) > epsilon).sum(1)
     interval = [stats.binomtest(int(count), trials).proportion_ci(1 - 1e-3, "exact") for count in won]
     gained = interval[0].low - np.exp(epsilon) * interval[1].high
-    assert (gained <= delta_at([(Release(claimed, "replace", Whole()), 1)], epsilon)) == holds
+    assert (gained <= delta_at([(Release(claimed, "replace", Unsampled()), 1)], epsilon)) == holds

@@ -1,0 +1,93 @@
+"""Whose privacy it is: a population, or so many equal clients of whom no list is made."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.check import whole
+from hush.core.contract import Population
+
+Sizes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class EqualClients:
+    """So many clients that hold equally many examples: what stands for a population of which only the number is known.
+
+    >>> EqualClients(10**9).examples
+    1000000000
+    """
+
+    clients: int
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        whole("clients", self.clients)
+        whole("size", self.size)
+
+    @property
+    def smallest(self) -> int:
+        """All hold as many."""
+        return self.size
+
+    @property
+    def largest(self) -> int:
+        """All hold as many."""
+        return self.size
+
+    @property
+    def examples(self) -> int:
+        """All clients' together."""
+        return self.clients * self.size
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of each client; one number in memory."""
+        return np.broadcast_to(np.int64(self.size), (self.clients,))
+
+    @property
+    def shares(self) -> jax.Array:
+        """Of each client."""
+        return jnp.full(self.clients, 1 / self.clients)
+
+
+Clients = Population | EqualClients
+
+
+def different(clients: Clients) -> list[int]:
+    """The numbers of examples that clients hold, each once."""
+    if clients.smallest == clients.largest:
+        return [clients.smallest]
+    return [int(size) for size in ranked(np.asarray(clients.sizes))[0]]
+
+
+def ranked(numbers: Any) -> tuple[Any, Any]:
+    """The different ones of whole numbers from 0, in order, and the place of each among them.
+
+    By counting, where that is worth it: millions of small numbers are then not sorted.
+
+    >>> [part.tolist() for part in ranked(np.array([7, 5, 7]))]
+    [[5, 7], [1, 0, 1]]
+    """
+    if numbers.max(initial=0) > max(2 * len(numbers), 1 << 16):
+        return np.unique(numbers, return_inverse=True)
+    there = np.bincount(numbers) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+
+
+def alike(columns: Any) -> tuple[Any, Any]:
+    """The different rows of columns [C, N] of whole numbers, one client of each kind, and the kind of each client [N].
+
+    >>> [part.tolist() for part in alike(np.array([[7, 5, 7], [0, 1, 0]]))]
+    [[1, 0], [1, 0, 1]]
+    """
+    kind = np.zeros(columns.shape[1], np.int64)
+    for column in columns:
+        values, place = ranked(column)
+        kind = ranked(kind * len(values) + place)[1]
+    first = np.zeros(int(kind.max()) + 1, np.int64)
+    first[kind] = np.arange(len(kind))
+    return first, kind
