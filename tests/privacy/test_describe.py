@@ -251,7 +251,7 @@ def test_a_piece_of_the_users_own_is_refused():
     echo = Echo(lr=0.1, steps=1, batches=Fresh(8), oracle=CLIPPED)  # as noisy as one that is known
     with pytest.raises(NoGuarantee, match="no proof is known for the local rule Echo"):
         describe(algorithm(local=echo), EQUAL, 5, unit="example")
-    with pytest.raises(NoGuarantee, match="Loud after the clipping may make a message longer"):
+    with pytest.raises(NoGuarantee, match="no proof is known for the stage Loud"):
         describe(algorithm(uplink=(Clip(1.0), Loud(1.0)), channel=Noisy(1.0)), EQUAL, 5, unit="client")
 
 

@@ -4,17 +4,18 @@ Updates are clipped, fixed or by a private quantile, and noise covers what one c
 """
 
 from dataclasses import replace
-from math import ceil, sqrt
+from math import sqrt
 
 from hush.algorithms.ce_fedavg import CLIPPED, ce_fedavg
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.algorithm import Algorithm
-from hush.core.check import flag, known, number, positive, whole
-from hush.core.contract import Cohort, ServerRule, Stage
+from hush.core.check import flag, known, positive, whole
+from hush.core.contract import Cohort, Stage
 from hush.core.schedules import Rate
 from hush.local import ClippedToBroadcast
-from hush.privacy import NoGuarantee, noise_multiplier_for, releases
+from hush.privacy import EqualClients, calibrate
+from hush.privacy.stages import sent_by
 from hush.server import AdaptingClip, CorrelatedNoise
 from hush.uplink import QSGD, Gaussian
 
@@ -67,14 +68,6 @@ def dp_fedavg(
         raise ValueError("correlated noise (bands) goes with draw='cyclic', noise at the server and a fixed clip")
     if adaptive and clipping == "model":
         raise ValueError("adaptive clipping follows updates, not models: clipping must be 'difference'")
-    if noise_multiplier is None:
-        target = _target(epsilon, delta, rounds)
-        z = _calibrated(clients, population, draw, noise, bands, *target)
-    elif (epsilon, delta) != (None, None):
-        raise ValueError("give either noise_multiplier, or epsilon with delta and rounds, not both")
-    else:
-        z = noise_multiplier
-    positive("noise_multiplier", z)
     plain = ce_fedavg(
         None,
         clip=1.0 if clip is None else clip,
@@ -87,58 +80,48 @@ def dp_fedavg(
         weight_decay=weight_decay,
         sampling=sampling,
     )
-    made = replace(plain, cohort=_cohort(draw, clients, population))
-    bound = 1.0 if clip is None else number("clip", clip)
+    plain = replace(plain, cohort=_cohort(draw, clients, population))
     if adaptive:
-        made = replace(made, local=ClippedToBroadcast(made.local, INDICATOR), uplink=(), server=_adapting(made, bound))
-        bound = sqrt(1 + (INDICATOR / 2) ** 2)  # of a message in units of the clip, and its indicator
+        follows = ClippedToBroadcast(plain.local, INDICATOR)
+        server = AdaptingClip(plain.server, plain.uplink[0].norm_bound, QUANTILE, weight=INDICATOR)
+        plain = replace(plain, local=follows, uplink=(), server=server)
+
+    def made(z: float) -> Algorithm:
+        return _noisy(plain, z * sent_by(plain).bound, clients, noise, bands, rounds, levels)
+
+    if noise_multiplier is None:
+        # Weights are equal, so that what clients hold makes no difference. Noise of theirs counts where it is summed.
+        trust = "sum" if noise == "client" else None
+        target = _target(epsilon, delta, rounds)
+        noise_multiplier = calibrate(made, EqualClients(population), *target, unit="client", trust=trust)
+    elif (epsilon, delta) != (None, None):
+        raise ValueError("give either noise_multiplier, or epsilon with delta and rounds, not both")
+    positive("noise_multiplier", noise_multiplier)
+    return made(noise_multiplier)
+
+
+def _noisy(
+    plain: Algorithm, std: float, clients: int, noise: str, bands: int | None, rounds: int | None, levels: int | None
+) -> Algorithm:
+    """The same with noise of this deviation on the sum of a round's clients, wherever it is added, and a quantiser."""
     quantiser: tuple[Stage, ...] = () if levels is None else (QSGD(levels),)
     if noise == "client":
-        return replace(made, uplink=(*made.uplink, Gaussian(z * bound / sqrt(clients)), *quantiser))
-    made = replace(made, uplink=(*quantiser, *made.uplink))
-    if bands is not None:
-        whole("rounds", rounds)
-        return replace(made, server=CorrelatedNoise(z * bound / clients, int(rounds or 0), bands, made.server))
-    return replace(made, channel=Noisy(z * bound / clients))
+        return replace(plain, uplink=(*plain.uplink, Gaussian(std / sqrt(clients)), *quantiser))
+    coded = replace(plain, uplink=(*quantiser, *plain.uplink))
+    if bands is None:
+        return replace(coded, channel=Noisy(std / clients))
+    whole("rounds", rounds)
+    return replace(coded, server=CorrelatedNoise(std / clients, int(rounds or 0), bands, plain.server))
 
 
-def _target(epsilon: float | None, delta: float | None, rounds: int | None) -> tuple[float, float, int]:
+def _target(epsilon: float | None, delta: float | None, rounds: int | None) -> tuple[int, float, float]:
     if epsilon is None or delta is None or rounds is None:
         found = f"epsilon={epsilon}, delta={delta}, rounds={rounds}"
         raise ValueError(f"dp_fedavg takes a noise_multiplier, or epsilon, delta and rounds, found {found}")
-    return epsilon, delta, rounds
-
-
-def _calibrated(
-    clients: int, population: int, draw: str, noise: str, bands: int | None, epsilon: float, delta: float, rounds: int
-) -> float:
-    """The least z within (ε, δ) after so many rounds; a client that is replaced moves the sum by twice the bound.
-
-    Where clients add the noise, who sees the sum sees who is in it: then sampling hides nobody.
-    """
-    if noise == "client" and draw != "cyclic":
-        if draw == "poisson":
-            raise NoGuarantee(
-                "with draw='poisson' the number of clients of a round is random, and with it the noise they add "
-                "together: take draw='uniform' or 'cyclic', or give a noise_multiplier"
-            )
-        return 2 * noise_multiplier_for(epsilon, delta, rounds, "replace", releases.Unsampled())
-    if draw == "poisson":
-        return noise_multiplier_for(epsilon, delta, rounds, "add-or-remove", releases.Poisson(clients / population))
-    if draw == "uniform":
-        return 2 * noise_multiplier_for(epsilon, delta, rounds, "replace", releases.Subset(clients, population))
-    separation = population // clients
-    if bands is not None:
-        once = noise_multiplier_for(epsilon, delta, 1, "replace", releases.Unsampled())
-        return 2 * once * CorrelatedNoise(1.0, rounds, bands).sensitivity(separation)
-    return 2 * noise_multiplier_for(epsilon, delta, ceil(rounds / separation), "replace", releases.Unsampled())
+    return rounds, epsilon, delta
 
 
 def _cohort(draw: str, clients: int, population: int) -> Cohort:
     if draw == "poisson":
         return Poisson(clients / population, "equal")
     return (Uniform if draw == "uniform" else Cyclic)(clients, "equal")
-
-
-def _adapting(made: Algorithm, initial: float) -> ServerRule:
-    return AdaptingClip(made.server, initial, QUANTILE, weight=INDICATOR)

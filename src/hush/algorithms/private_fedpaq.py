@@ -4,14 +4,20 @@ Two ways to add the noise: `step`, on every local step's gradient, and `output`,
 paper has it. At the same ε the first needs far less of it: one example can move a whole update E times as far.
 """
 
+from collections.abc import Callable
+
+import numpy as np
+
 from hush.algorithms.assembly import as_rate, decaying, participants
 from hush.core.algorithm import Algorithm
 from hush.core.check import known, number, whole
-from hush.core.contract import LocalRule, Stage
+from hush.core.contract import LocalRule, Population, Stage
 from hush.core.grid import Grid
 from hush.core.schedules import Rate
 from hush.local import Batches, ClippedPerExample, Fresh, Full, LocalSGD, Perturbed, Subset
-from hush.privacy import NoGuarantee, noise_multiplier_for, releases
+from hush.privacy import calibrate
+from hush.privacy.accounting import MOST_NOISE
+from hush.privacy.calibration import OutOfReach
 from hush.server import Add
 from hush.uplink import QSGD
 
@@ -54,33 +60,32 @@ def private_fedpaq(
     grid = None if grid_bits is None else Grid(grid_bits)
     if dimension is not None and (grid is None or noise_multiplier is not None):
         raise ValueError("dimension goes with grid_bits and an epsilon, whose noise depends on it; nothing else does")
-    if noise_multiplier is None:
-        law = "gaussian" if grid is None else "discrete gaussian"
-        noise_multiplier = _calibrated(epsilon, delta, participations, examples, perturbation, steps, batch, law)
-        if grid is not None:
-            noise_multiplier = grid.noise_multiplier_for(noise_multiplier, dimension)
-    elif (epsilon, delta, participations, examples) != (None,) * 4:
+    if noise_multiplier is not None and (epsilon, delta, participations, examples) != (None,) * 4:
         raise ValueError("give either noise_multiplier, or epsilon with delta, participations and examples, not both")
-    decay = decaying(weight_decay)
-    z, bound = number("noise_multiplier", noise_multiplier), number("clip", clip)
-    by_step = perturbation == "step"
-    oracle = ClippedPerExample(bound, z if by_step else 0.0, microbatch, grid if by_step else None)
+    decay, bound, by_step = decaying(weight_decay), number("clip", clip), perturbation == "step"
     batches: Batches = Full() if batch is None else Fresh(batch) if by_step else Subset(batch)
-    inner = LocalSGD(as_rate(lr), steps=steps, batches=batches, direction=decay, oracle=oracle)
-    local: LocalRule = inner if by_step else Perturbed(inner, z, grid)
     uplink: tuple[Stage, ...] = () if levels is None else (QSGD(levels, block, code),)
-    return Algorithm(participants(clients, weighting), local, uplink, server=Add(as_rate(server_lr, "server_lr")))
+    server = Add(as_rate(server_lr, "server_lr"))
+
+    def made(z: float) -> Algorithm:
+        oracle = ClippedPerExample(bound, z if by_step else 0.0, microbatch, grid if by_step else None)
+        inner = LocalSGD(as_rate(lr), steps=steps, batches=batches, direction=decay, oracle=oracle)
+        local: LocalRule = inner if by_step else Perturbed(inner, z, grid)
+        return Algorithm(participants(clients, weighting), local, uplink, server=server)
+
+    if noise_multiplier is None:
+        noise_multiplier = _calibrated(made, epsilon, delta, participations, examples, grid, dimension)
+    return made(number("noise_multiplier", noise_multiplier))
 
 
 def _calibrated(
+    made: Callable[[float], Algorithm],
     epsilon: float | None,
     delta: float | None,
     participations: int | None,
     examples: int | None,
-    perturbation: str,
-    steps: int,
-    batch: int | None,
-    law: str,
+    grid: Grid | None,
+    dimension: int | None,
 ) -> float:
     """The least noise within (ε, δ) after so many rounds of a client."""
     if epsilon is None or delta is None or participations is None or examples is None:
@@ -88,12 +93,14 @@ def _calibrated(
             "private_fedpaq takes a noise_multiplier, or epsilon, delta, participations and examples, "
             f"found epsilon={epsilon}, delta={delta}, participations={participations}, examples={examples}"
         )
-    for name, value in (("steps", steps), ("participations", participations), ("examples", examples)):
-        whole(name, value)
-    if batch is not None:
-        whole("batch", batch)
-    taken = examples if batch is None else batch if perturbation == "step" else steps * batch
-    if taken > examples:
-        raise NoGuarantee(f"a client of {examples} examples has no {taken} different ones for a round")
-    uses = participations * (steps if perturbation == "step" else 1)
-    return noise_multiplier_for(epsilon, delta, uses, "replace", releases.Subset(taken, examples), law=law)
+    whole("participations", participations)
+    whole("examples", examples)
+    client = Population(np.array([examples]))  # each client's ε is its own: one stands for all that hold as much
+    made(1.0).local.check(client)
+    most = MOST_NOISE if grid is None else grid.most_noise(dimension)
+    try:
+        return calibrate(made, client, participations, epsilon, delta, unit="example", dimension=dimension, high=most)
+    except OutOfReach as error:
+        if grid is None:
+            raise
+        raise ValueError(f"a grid of {grid.bits} bits is too coarse for it: {error}; take more bits") from None

@@ -1,15 +1,18 @@
 """`hush privacy`: noise, rounds and ε, any two of them in and the third out, for every way to sample."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
 import typer
 
+from hush.algorithms import dp_fedavg, private_fedpaq
 from hush.app.tables import print_table
+from hush.core.algorithm import Algorithm
 from hush.core.check import at_least, positive, whole
-from hush.privacy import Poisson, Release, Sampling, Subset, Unsampled, noise_multiplier_for, rounds_within, spent
+from hush.privacy import Description, EqualClients, Release, calibrate, describe
 from hush.privacy.calibration import MOST_ROUNDS
 from hush.privacy.guarantee import delta_too_large
 from hush.privacy.releases import fraction
@@ -19,16 +22,27 @@ SYMBOLS = {"epsilon": "ε", "noise": "noise", "rounds": "rounds"}
 
 
 class Way(NamedTuple):
-    """A way to sample, the neighbours that go with it, and how far one of them moves what is released."""
+    """A way to sample: the algorithm that samples so, with a noise, and whom it runs on. The rest is its guarantee."""
 
     name: str
-    relation: str
-    sampling: Sampling
-    moves: int  # times the clipping bound; times the sensitivity itself where an example is protected
+    make: Callable[[float], Algorithm]
+    unit: str
+    clients: EqualClients
 
-    def release(self, noise: float) -> Release:
-        """One round with this noise."""
-        return Release(noise / self.moves, self.relation, self.sampling)
+    def described(self, noise: float, rounds: int) -> Description:
+        """So many rounds with this noise."""
+        return describe(self.make(noise), self.clients, rounds, unit=self.unit)
+
+    @property
+    def release(self) -> Release:
+        """One round with a noise of one."""
+        ((release, _),) = self.described(1.0, 1).first.of(self.clients.size)
+        return release
+
+    @property
+    def moves(self) -> int:
+        """How far a neighbour moves what is released: in clipping bounds, or the sensitivity itself of an example."""
+        return round(1 / self.release.noise_multiplier)
 
 
 class Answer(NamedTuple):
@@ -59,16 +73,19 @@ class Question:
     @property
     def ways(self) -> list[Way]:
         """How a round may be sampled."""
-        all_of_them = self.taken is None or self.taken == self.units
-        subset = Subset(self.units if self.taken is None else self.taken, self.units)
+        taken = self.units if self.taken is None else self.taken
+        everything = taken == self.units
         if self.level == "example":
-            return [Way("all examples" if all_of_them else "subset without replacement", "replace", subset, 1)]
-        if all_of_them:
-            return [Way("everyone", "add-or-remove", Unsampled(), 1), Way("everyone", "replace", Unsampled(), 2)]
-        return [
-            Way("Poisson", "add-or-remove", Poisson(subset.rate), 1),
-            Way("fixed number without replacement", "replace", subset, 2),
-        ]
+            name, batch = ("all examples", None) if everything else ("subset without replacement", taken)
+            make = lambda noise: private_fedpaq(steps=1, batch=batch, noise_multiplier=noise)  # noqa: E731
+            return [Way(name, make, self.level, EqualClients(1, self.units))]
+        names = ("everyone",) * 2 if everything else ("Poisson", "fixed number without replacement")
+
+        def averaging(draw: str) -> Callable[[float], Algorithm]:
+            return lambda noise: dp_fedavg(taken, self.units, clip=1.0, steps=1, draw=draw, noise_multiplier=noise)
+
+        draws = zip(names, ("poisson", "uniform"), strict=True)
+        return [Way(name, averaging(draw), self.level, EqualClients(self.units)) for name, draw in draws]
 
 
 def calculate(
@@ -137,21 +154,25 @@ def understood(
 def answer(question: Question, way: Way) -> Answer:
     """What was asked for, if rounds are sampled this way."""
     rounds, noise, epsilon, delta = question.rounds, question.noise, question.epsilon, question.delta
+    size = way.clients.size
+    if noise == 0:
+        return Answer(inf, inf, inf) if epsilon is None else Answer(0, 0, 0)
     if rounds is not None and noise is not None:
-        found = spent({way.release(noise): rounds}, delta)
+        found = way.described(noise, rounds).spent((rounds,), size, delta)
         return Answer(found.rdp, found.pld, found.epsilon)
     assert epsilon is not None
     # What an accountant knows at some noise it knows at any.
-    knows = spent({way.release(way.moves): rounds or 1}, delta).pld is not None
+    knows = way.described(1.0, rounds or 1).spent((rounds or 1,), size, delta).pld is not None
     accountants = ("rdp", "pld", "least") if knows else ("rdp", "least")
     if rounds is not None:
         numbers = {
-            name: way.moves * noise_multiplier_for(epsilon, delta, rounds, way.relation, way.sampling, name)
+            name: calibrate(way.make, way.clients, rounds, epsilon, delta, unit=way.unit, accountant=name)
             for name in accountants
         }
     else:
         assert noise is not None
-        numbers = {name: rounds_within(way.release(noise), epsilon, delta, accountant=name) for name in accountants}
+        described = way.described(noise, MOST_ROUNDS)
+        numbers = {name: described.rounds_within(epsilon, size, delta, name) for name in accountants}
     return Answer(numbers["rdp"], numbers.get("pld"), numbers["least"])
 
 
@@ -159,7 +180,7 @@ def assumptions(question: Question) -> dict[str, str]:
     """What has to be so for the answer to hold."""
     one_of = f"{question.units if question.taken is None else question.taken} of {question.units}"
     rounds = "all rounds" if question.rounds is None else f"{question.rounds} rounds"
-    everyone = question.ways[0].sampling.rate == 1
+    everyone = question.taken in (None, question.units)
     kept = "drawn anew each round and kept secret"
     if question.level == "client":
         drawn = f"{one_of} clients on average (Poisson) or exactly, {kept}"
@@ -192,9 +213,9 @@ def _print_answers(question: Question, answers: list[Answer]) -> None:
     rows = [
         (
             way.name,
-            way.relation,
+            way.release.relation,
             f"{'' if way.moves == 1 else way.moves}{bound}",
-            f"{way.sampling.rate:.4g}",
+            f"{way.release.sampling.rate:.4g}",
             *(_cell(question.asked, value) for value in found),
         )
         for way, found in zip(question.ways, answers, strict=True)
@@ -218,9 +239,9 @@ def _plain(question: Question, answers: list[Answer], warning: str) -> dict[str,
     ways = [
         {
             "sampling": way.name,
-            "neighbours": way.relation,
+            "neighbours": way.release.relation,
             "sensitivity": way.moves,
-            "rate": way.sampling.rate,
+            "rate": way.release.sampling.rate,
             # JSON has no infinity; the word is what float() reads in most languages.
             **{name: "Infinity" if value == inf else value for name, value in found._asdict().items()},
         }

@@ -103,20 +103,15 @@ class Grid(eqx.Module):
         """
         return noise_multiplier / (1 + noise_multiplier * math.sqrt(dimension) / self.fewest_steps)
 
-    def noise_multiplier_for(self, multiplier: float, dimension: int | None) -> float:
-        """The other way round: z/(1 − z√d/s), which leaves z = `multiplier` after rounding.
+    def most_noise(self, dimension: int | None) -> float:
+        """The z = s/√d of which rounding takes half: more asks for a finer grid.
 
-        >>> print(f"{Grid().multiplier(Grid().noise_multiplier_for(2.0, 10_000), 10_000):.6f}")
-        2.000000
+        >>> grid = Grid()
+        >>> grid.multiplier(grid.most_noise(10_000), 10_000) / grid.most_noise(10_000)
+        0.5
         """
         whole("dimension", dimension)
-        lost = multiplier * math.sqrt(dimension or 0) / self.fewest_steps
-        if lost >= 0.5:
-            raise ValueError(
-                f"a grid of {self.bits} bits is too coarse for noise of {multiplier:g} sensitivities on {dimension} "
-                "numbers: rounding would take half of it; take more bits"
-            )
-        return multiplier / (1 - lost) * (1 + 1e-12)
+        return self.fewest_steps / math.sqrt(dimension or 0)
 
 
 def check_grid(grid: Any, noise_multiplier: Any) -> None:

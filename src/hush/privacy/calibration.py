@@ -5,6 +5,7 @@ noise, never privacy.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from math import inf, log, sqrt
 
@@ -56,32 +57,67 @@ def noise_multiplier_for(
     known("accountant", accountant, ACCOUNTANTS)
     one = Release(1.0, relation, sampling, law)  # refuses what has no proof, before any work
 
-    def within(noise: float) -> bool:
-        return epsilon_spent({replace(one, noise_multiplier=noise): rounds}, delta, accountant) <= epsilon
+    def costs(noise: float, accountant: str) -> float:
+        return epsilon_spent({replace(one, noise_multiplier=noise): rounds}, delta, accountant)
 
     if one.sampled or one.discrete or accountant == "rdp":
-        return least_noise(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds")
+        return least_noise(costs, epsilon, f"δ = {delta:g} after {rounds} rounds", accountant)
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         noise = max(NO_NOISE, float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * sqrt(rounds))
-    while not within(noise):  # the root is found on either side of it
+    while costs(noise, accountant) > epsilon:  # the root is found on either side of it
         noise *= 1 + 1e-9
     return noise
 
 
-def least_noise(within: Callable[[float], bool], asked: str, low: float = NO_NOISE, high: float = MOST_NOISE) -> float:
-    """Bisection between noise that is not enough and noise that is; the latter is returned."""
+def least_noise(
+    costs: Callable[[float, str], float],
+    epsilon: float,
+    asked: str,
+    accountant: str = "least",
+    low: float = NO_NOISE,
+    high: float = MOST_NOISE,
+) -> float:
+    """The least noise whose ε, `costs(noise, accountant)`, is within the target, to a relative 1e-4 above.
+
+    Distributions take their time, so that few are looked at: the search begins at what is enough by Rényi divergences,
+    which are quick, halves that, and goes on as if ε were a power of the noise in between.
+    """
+    found: dict[float, float] = {}
+
+    def within(noise: float) -> bool:
+        found[noise] = costs(noise, accountant)
+        return found[noise] <= epsilon
+
     enough = min(max(1.0, low), high)
+    if accountant != "rdp":
+        with suppress(OutOfReach):
+            enough = least_noise(costs, epsilon, asked, "rdp", low, high)
     while not within(enough):
         if enough >= high:
-            raise OutOfReach(f"no noise multiplier up to {high:g} is accounted for {asked}")
+            raise OutOfReach(f"no noise multiplier up to {high:g} is accounted for ε = {epsilon:g} at {asked}")
         enough = min(2 * enough, high)
     while enough / 2 >= low and within(enough / 2):
         enough /= 2
-    too_little = max(enough / 2, low)
+    too_little, looks = max(enough / 2, low), 0
     while enough > too_little * (1 + TOLERANCE):
         middle = sqrt(enough * too_little)
-        enough, too_little = (middle, too_little) if within(middle) else (enough, middle)
+        if looks % 3 < 2:  # whatever shape it has, every third look halves what is left
+            middle = _crossing(too_little, enough, found, epsilon) or middle
+        enough, too_little, looks = (middle, too_little, looks + 1) if within(middle) else (enough, middle, looks + 1)
     return enough
+
+
+def _crossing(low: float, high: float, costs: dict[float, float], epsilon: float) -> float:
+    """Where ε is reached between noise that is not enough and noise that is, ε being a power of it; 0 if unknown.
+
+    A third of the tolerance to the side of the end that is further away, so that the next look closes in on it.
+    """
+    if not (costs.get(low, inf) < inf and 0 < costs[high] < costs[low]):
+        return 0.0
+    at = low * (high / low) ** (log(costs[low] / epsilon) / log(costs[low] / costs[high]))
+    aside = 1 + TOLERANCE / 3
+    at = at * aside if high / at > at / low else at / aside
+    return min(max(at, low * aside), high / aside)
 
 
 def rounds_within(

@@ -148,8 +148,8 @@ def calibrate(
     fraction("delta", delta)
     known("accountant", accountant, ACCOUNTANTS)
 
-    def within(noise: float) -> bool:
+    def costs(noise: float, accountant: str) -> float:
         described = describe(make(noise), problem, rounds, unit=unit, trust=trust, dimension=dimension)
-        return described.most(delta, accountant) <= epsilon
+        return described.most(delta, accountant)
 
-    return least_noise(within, f"ε = {epsilon:g} at δ = {delta:g} after {rounds} rounds", low, high)
+    return least_noise(costs, epsilon, f"δ = {delta:g} after {rounds} rounds", accountant, low, high)

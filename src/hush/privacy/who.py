@@ -82,7 +82,7 @@ def alike(columns: Any) -> tuple[Any, Any]:
     """The different rows of columns [C, N] of whole numbers, one client of each kind, and the kind of each client [N].
 
     >>> [part.tolist() for part in alike(np.array([[7, 5, 7], [0, 1, 0]]))]
-    [[1, 0], [1, 0, 1]]
+    [[1, 2], [1, 0, 1]]
     """
     kind = np.zeros(columns.shape[1], np.int64)
     for column in columns:

@@ -14,8 +14,8 @@ from hush.core.contract import ClientData, Population, Statistics
 from hush.core.keys import root
 from hush.local import ClippedPerExample, ClippedToBroadcast, Full, LocalSGD, Perturbed, WeightDecay
 from hush.privacy import NoGuarantee, describe
-from hush.server import AdaptingClip, CorrelatedNoise
-from hush.uplink import Clip, Gaussian
+from hush.server import AdaptingClip, Add, CorrelatedNoise
+from hush.uplink import QSGD, Clip, Gaussian
 
 POPULATION = Population(np.full(6, 10))
 CENTRAL = hush.dp_fedavg(2, 6, clip=1.0, noise_multiplier=1.0)
@@ -43,6 +43,14 @@ DISGUISED = {
     "uniform": replace(CENTRAL, cohort=heir(Uniform, 2, "equal")),
     "clip": replace(CENTRAL, uplink=(heir(Clip, 1.0),)),
     "noise of a client": replace(CENTRAL, uplink=(Clip(1.0), heir(Gaussian, 1.0)), channel=hush.channel.Digital()),
+    "code after the noise": replace(
+        CENTRAL, uplink=(Clip(1.0), Gaussian(1.0), heir(QSGD, 4)), channel=hush.channel.Digital()
+    ),
+    "server": replace(CENTRAL, server=heir(Add)),
+    "inner server": replace(
+        CENTRAL, cohort=Cyclic(2), channel=hush.channel.Digital(), server=CorrelatedNoise(1.0, 9, 3, heir(Add))
+    ),
+    "server over the air": replace(AIR, server=heir(Add)),
     "channel": replace(CENTRAL, channel=heir(Noisy, 1.0)),
     "inner channel": replace(CENTRAL, channel=Noisy(1.0, heir(Noisy, 1.0))),
     "adaptive client": replace(

@@ -19,9 +19,9 @@ import pandas as pd
 
 from hush import tasks
 from hush.algorithms import ce_fedavg, dp_fedavg
+from hush.channel import Noisy
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Problem
-from hush.privacy import Poisson, noise_multiplier_for
 from hush.runs.errors import Diverged
 from hush.runs.run import run
 from hush.store.reading import began, load_records, load_status, load_table
@@ -69,17 +69,17 @@ class Case:
     @property
     def noise_multiplier(self) -> float:
         """z for this ε: Poisson sampling of clients, add or remove one, the least of the accountants."""
-        sampling = Poisson(self.clients / self.population)
-        return noise_multiplier_for(float(self.epsilon or 0), DELTA, self.rounds, "add-or-remove", sampling)
+        noisy = self.algorithm()
+        assert isinstance(noisy.channel, Noisy)
+        return float(noisy.channel.std) * self.clients / float(self.clip or 0)
 
     def algorithm(self) -> Algorithm:
         """FedAvg, CE-FedAvg (Algorithm 2) or DP-FedAvg (Algorithm 3) with one pair of step sizes."""
         shared: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "lr": RATES[self.model]}
         if self.epsilon is None:
             return ce_fedavg(self.clients, clip=NEVER if self.clip is None else self.clip, **shared)
-        return dp_fedavg(
-            self.clients, self.population, clip=self.clip, noise_multiplier=self.noise_multiplier, **shared
-        )
+        asked: dict[str, Any] = {"epsilon": self.epsilon, "delta": DELTA, "rounds": self.rounds}
+        return dp_fedavg(self.clients, self.population, clip=self.clip, **asked, **shared)
 
     def problem(self) -> Problem:
         """Clients of equal size; there may be fewer examples than they ask for, who then share some."""

@@ -12,9 +12,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from hush.core.contract import Population
 from hush.papers.fedpaq.lab import DELTA, FedPAQLab, PrivateSetting, Setting
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
-from hush.privacy import Subset, noise_multiplier_for
+from hush.privacy import calibrate
 from hush.privacy.printed import equation_16_noise
 from hush.privacy.shown import rounded_up
 from hush.report.plots import Line, chart
@@ -31,20 +32,16 @@ def nominal(lab: FedPAQLab, setting: PrivateSetting, epsilon: float) -> PrivateS
     """The noise that this ε a round asks for: by eq 16, or for noise at every step by the accountant."""
     here = replace(setting, examples=lab.examples)
     if setting.noise == "step":
-        z = noise_multiplier_for(epsilon, DELTA, here.steps, "replace", Subset(here.batch, here.examples))
-    else:
-        z = equation_16_noise(epsilon, DELTA, here.steps * here.batch / here.examples)
+        return composed(lab, setting, epsilon, participations=1)
+    z = equation_16_noise(epsilon, DELTA, here.steps * here.batch / here.examples)
     return replace(here, noise_multiplier=z)
 
 
 def composed(lab: FedPAQLab, setting: PrivateSetting, epsilon: float, participations: int) -> PrivateSetting:
     """The noise that keeps a client within ε over so many rounds of its own."""
-    here = replace(setting, examples=lab.examples)
-    by_step = setting.noise == "step"
-    uses = participations * (here.steps if by_step else 1)
-    taken = here.batch if by_step else here.steps * here.batch
-    z = noise_multiplier_for(epsilon, DELTA, uses, "replace", Subset(taken, here.examples))
-    return replace(here, noise_multiplier=z)
+    here, client = replace(setting, examples=lab.examples), Population(np.array([lab.examples]))
+    made = lambda z: replace(here, noise_multiplier=z).algorithm()  # noqa: E731
+    return replace(here, noise_multiplier=calibrate(made, client, participations, epsilon, DELTA, unit="example"))
 
 
 def _row(lab: FedPAQLab, setting: PrivateSetting, **named: object) -> dict[str, object]:
