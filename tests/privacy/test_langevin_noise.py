@@ -114,7 +114,7 @@ def test_control_variates_follow_from_private_steps():
             lambda: replace(
                 CLIPPED, local=Perturbed(replace(CLIPPED.local, batches=Fresh(5), direction=(Langevin(1.0),)), 1.0)
             ),
-            "how far the direction Langevin carries two trainings apart is not worked out",
+            "the direction Langevin may carry two trainings apart, how far is not worked out",
         ),
     ],
 )
