@@ -32,17 +32,10 @@ if TYPE_CHECKING:
         scaffold,
     )
     from hush.core import keys, schedules
-    from hush.core.algorithm import (
-        Algorithm,
-        InTurn,
-        broadcast,
-        client_step,
-        init_client,
-        init_server,
-        server_step,
-    )
+    from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
     from hush.core.device import on_device
     from hush.core.grid import Grid
+    from hush.core.round import broadcast, client_step, server_step
     from hush.runs.errors import Diverged, Interrupted, WriteFailed
     from hush.runs.result import Result
     from hush.runs.run import run
@@ -65,17 +58,10 @@ _HOMES = {
         "private_fedpaq",
         "scaffold",
     ),
-    "hush.core.algorithm": (
-        "Algorithm",
-        "InTurn",
-        "broadcast",
-        "client_step",
-        "init_client",
-        "init_server",
-        "server_step",
-    ),
+    "hush.core.algorithm": ("Algorithm", "InTurn", "init_client", "init_server"),
     "hush.core.device": ("on_device",),
     "hush.core.grid": ("Grid",),
+    "hush.core.round": ("broadcast", "client_step", "server_step"),
     "hush.runs.result": ("Result",),
     "hush.runs.errors": ("Diverged", "Interrupted", "WriteFailed"),
     "hush.runs.run": ("run",),

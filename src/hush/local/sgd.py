@@ -11,9 +11,10 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from hush.core.check import known, scalar, whole
-from hush.core.contract import ClientData, ClientPiece, Info, LocalRule, Message, Params, Population, State
+from hush.core.contract import ClientPiece, Info, LocalRule, Message, State
 from hush.core.keys import Key, at
 from hush.core.memory import check_room
+from hush.core.problem import ClientData, Params, Population
 from hush.core.schedules import Rate, check_rate, rate
 from hush.local.batches import Batches, Full
 from hush.local.directions import Direction, Step
@@ -45,11 +46,13 @@ class Gradient(LocalRule):
     def check(self, population: Population) -> None:
         self.batches.check(1, population)
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
         rows, weights = self.batches(at(key, "batch"), 1, data)
         params = data.unravel(broadcast["model"])
         gradient = self.oracle(at(key, "oracle", 0), params, rows[0], weights[0], data)
-        return {"update": -ravel_pytree(gradient)[0]}, {"steps": jnp.int32(1)}
+        return {"update": -ravel_pytree(gradient)[0]}, memory, {"steps": jnp.int32(1)}
 
 
 class LocalSGD(LocalRule):
@@ -109,13 +112,15 @@ class LocalSGD(LocalRule):
         check_room("one client's round", parts, "take fewer steps, or smaller batches")
         self.batches.check(steps, population)
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
         start = data.unravel(broadcast["model"])
         # With clients of one size the number of steps is known to the compiler.
         smallest, largest = data.extent
         steps = self.count(data.size if smallest < largest else largest)
         rows, weights = self.batches(at(key, "batch"), int(self.count(largest)), data)
-        contexts = [turn.begin(broadcast, state, data) for turn in self.direction]
+        contexts = [turn.begin(broadcast, memory, data) for turn in self.direction]
 
         def step(t: jax.Array, y: Params) -> Params:
             direction = self.oracle(at(key, "oracle", t), y, rows[t], weights[t], data)
@@ -126,7 +131,7 @@ class LocalSGD(LocalRule):
 
         end = lax.fori_loop(0, steps, step, start)
         moved = jax.tree.map(jnp.subtract, end, start) if self.send == "update" else end
-        return {"update": ravel_pytree(moved)[0]}, {"steps": jnp.asarray(steps)}
+        return {"update": ravel_pytree(moved)[0]}, memory, {"steps": jnp.asarray(steps)}
 
 
 def one_rate_a_round(who: str, training: LocalSGD) -> None:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import optax
 
 from hush.core.check import nearest
-from hush.core.contract import Message, ServerRule, State, Vector
+from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key
+from hush.core.problem import Vector
 from hush.core.schedules import Rate, check_rate, rate
 
 
