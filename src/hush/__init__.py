@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from hush.algorithms import (
         ce_fedavg,
         distributed_sgd,
+        ditto,
         dp_fedavg,
         fa_ld,
         fedadam,
         fedavg,
         feddane,
+        feddyn,
+        fednova,
         fedpaq,
+        fedper,
         fedprox,
         over_the_air,
         private_fedpaq,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
     from hush.core.device import on_device
     from hush.core.grid import Grid
+    from hush.core.ranges import parameters, ranges_of
     from hush.core.round import broadcast, client_step, server_step
     from hush.runs.errors import Diverged, Interrupted, WriteFailed
     from hush.runs.result import Result
@@ -47,12 +52,16 @@ _HOMES = {
     "hush.algorithms": (
         "ce_fedavg",
         "distributed_sgd",
+        "ditto",
         "dp_fedavg",
         "fa_ld",
         "fedadam",
         "fedavg",
         "feddane",
+        "feddyn",
+        "fednova",
         "fedpaq",
+        "fedper",
         "fedprox",
         "over_the_air",
         "private_fedpaq",
@@ -61,6 +70,7 @@ _HOMES = {
     "hush.core.algorithm": ("Algorithm", "InTurn", "init_client", "init_server"),
     "hush.core.device": ("on_device",),
     "hush.core.grid": ("Grid",),
+    "hush.core.ranges": ("parameters", "ranges_of"),
     "hush.core.round": ("broadcast", "client_step", "server_step"),
     "hush.runs.result": ("Result",),
     "hush.runs.errors": ("Diverged", "Interrupted", "WriteFailed"),
@@ -87,12 +97,16 @@ __all__ = [
     "client_step",
     "cohort",
     "distributed_sgd",
+    "ditto",
     "dp_fedavg",
     "fa_ld",
     "fedadam",
     "fedavg",
     "feddane",
+    "feddyn",
+    "fednova",
     "fedpaq",
+    "fedper",
     "fedprox",
     "init_client",
     "init_server",
@@ -101,9 +115,11 @@ __all__ = [
     "network",
     "on_device",
     "over_the_air",
+    "parameters",
     "posterior",
     "privacy",
     "private_fedpaq",
+    "ranges_of",
     "run",
     "scaffold",
     "schedules",

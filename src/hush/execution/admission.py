@@ -39,6 +39,8 @@ def check_pair(algorithm: Any, problem: Any) -> None:
     if not isinstance(population, Population):
         who = type(problem).__name__
         raise ValueError(f"the problem ({who}) must have a Population, found {type(population).__name__}")
+    if population.numbers is not None:
+        raise ValueError("the problem holds some of its clients only (restrict): a simulation needs them all")
     parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, Grid))
     if any(isinstance(part, Grid) and part.source == "system" for part in parts):
         raise ValueError(

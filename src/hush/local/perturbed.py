@@ -14,7 +14,7 @@ from hush.core.keys import Key, at
 from hush.core.problem import ClientData, Population, Vector
 from hush.local.clipped import ClippedPerExample
 from hush.local.directions import Proximal, WeightDecay
-from hush.local.sgd import LocalSGD, one_rate_a_round
+from hush.local.sgd import LocalSGD, plain_steps
 
 
 def output_sensitivity(
@@ -67,7 +67,7 @@ class Perturbed(LocalRule):
                 "Perturbed takes a LocalSGD whose oracle is ClippedPerExample: without clipping one example could move "
                 f"the update by any amount; found {self.inner!r}"
             )
-        one_rate_a_round("Perturbed", self.inner)
+        plain_steps("Perturbed", self.inner)
         positive("noise_multiplier", self.noise_multiplier)
         check_grid(self.grid, self.noise_multiplier)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from hush.core.contract import Info, LocalRule, Message, State
 from hush.core.keys import Key
 from hush.core.problem import ClientData, Population, Vector
-from hush.local.sgd import LocalSGD, one_rate_a_round
+from hush.local.sgd import LocalSGD, plain_steps
 
 
 class Scaffold(LocalRule):
@@ -27,7 +27,7 @@ class Scaffold(LocalRule):
                 "Scaffold takes a LocalSGD that sends its update and has a ControlVariate among its directions, "
                 f"found {self.inner!r}"
             )
-        one_rate_a_round("Scaffold", self.inner)
+        plain_steps("Scaffold", self.inner)
 
     @property
     def needs(self) -> tuple[str, ...]:
