@@ -77,8 +77,8 @@ def test_one_client_is_a_slice_of_many(unequal, name):
     state = rule.init(broadcast["model"])
 
     def one(client):
-        message, info = rule(at(root(2), client), broadcast, state, unequal.client(client))
-        return message, info, rule.commit(broadcast, state, message)
+        message, memory, info = rule(at(root(2), client), broadcast, state, unequal.client(client))
+        return message, info, rule.commit(broadcast, memory, message)
 
     many = jax.jit(jax.vmap(one))(jnp.arange(7))
     alone = jax.jit(one)

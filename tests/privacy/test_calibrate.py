@@ -9,7 +9,7 @@ import pytest
 import hush
 from hush.channel import Noisy
 from hush.cohort import Everyone
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.local import ClippedPerExample, Full, LocalSGD
 from hush.privacy import (
     EqualClients,

@@ -11,8 +11,9 @@ import numpy as np
 from hush.algorithms.assembly import as_rate, decaying, participants
 from hush.core.algorithm import Algorithm
 from hush.core.check import known, number, whole
-from hush.core.contract import LocalRule, Population, Stage
+from hush.core.contract import LocalRule, Stage
 from hush.core.grid import Grid
+from hush.core.problem import Population
 from hush.core.schedules import Rate
 from hush.local import Batches, ClippedPerExample, Fresh, Full, LocalSGD, Perturbed, Subset
 from hush.privacy import calibrate

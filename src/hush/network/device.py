@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hush.core import keys
-from hush.core.algorithm import client_step
-from hush.core.contract import ClientData, Info, Message, State
+from hush.core.contract import Info, Message, State
+from hush.core.problem import ClientData
+from hush.core.round import client_step
 from hush.network.guard import Guard
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import known, positive, whole
-from hush.core.contract import ClientData, Problem
 from hush.core.flat import dimension as parameters
+from hush.core.problem import ClientData, Problem
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
 from hush.privacy.clients import client_level

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import whole
-from hush.core.contract import Population
+from hush.core.problem import Population
 
 Sizes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import positive, seed, whole
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.execution.lanes import numbered
 from hush.settings.describe import OWN, Tables, describe, plain
 from hush.settings.errors import SettingsError

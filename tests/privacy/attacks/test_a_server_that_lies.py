@@ -14,9 +14,9 @@ import pytest
 
 import hush
 from hush.cohort import Uniform
-from hush.core.contract import Population
 from hush.core.grid import Grid
 from hush.core.keys import root
+from hush.core.problem import Population
 from hush.local import ClippedPerExample, ClippedToBroadcast, Full, LocalSGD, Perturbed
 from hush.network import Guard, Refused, device_step
 from hush.privacy import NoGuarantee, describe

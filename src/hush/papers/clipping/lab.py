@@ -21,7 +21,7 @@ from hush import tasks
 from hush.algorithms import ce_fedavg, dp_fedavg
 from hush.channel import Noisy
 from hush.core.algorithm import Algorithm
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.runs.errors import Diverged
 from hush.runs.run import run
 from hush.store.reading import began, load_records, load_status, load_table

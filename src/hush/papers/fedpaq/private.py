@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.papers.fedpaq.lab import DELTA, FedPAQLab, PrivateSetting, Setting
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.privacy import calibrate
