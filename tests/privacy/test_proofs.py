@@ -35,7 +35,7 @@ TABLES = {
     "directions that shrink": (
         by_strength,
         DIRECTIONS,
-        {"control_variate", "gradient_correction", "langevin"},
+        {"control_variate", "gradient_correction", "linear_penalty", "langevin"},
     ),
     "server rules": (by_server, SERVER_RULES, set()),
 }

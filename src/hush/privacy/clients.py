@@ -32,7 +32,18 @@ from hush.privacy.proofs import Proofs
 from hush.privacy.releases import NoGuarantee, Release
 from hush.privacy.stages import Sent, sent_by
 from hush.privacy.who import Clients
-from hush.server import AdaptingClip, Add, AddWithControl, CorrelatedNoise, Gather, Optimiser, Replace
+from hush.server import (
+    AdaptingClip,
+    Add,
+    AddDynamic,
+    AddNormalised,
+    AddToShared,
+    AddWithControl,
+    CorrelatedNoise,
+    Gather,
+    Optimiser,
+    Replace,
+)
 
 SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
@@ -60,7 +71,7 @@ by_channel: Proofs[Guarantee] = Proofs("channel")
 by_server: Proofs[tuple[CorrelatedNoise, ...]] = Proofs("server rule")
 
 
-@by_server.register(Add, Replace, AddWithControl, Gather, Optimiser)
+@by_server.register(Add, Replace, AddWithControl, AddNormalised, AddDynamic, AddToShared, Gather, Optimiser)
 def _(server: ServerRule) -> tuple[CorrelatedNoise, ...]:
     return ()
 
@@ -130,8 +141,11 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
 
 
 def keeps_memory(phase: Algorithm) -> bool:
-    """Whether a client remembers anything from one round to the next."""
-    return bool(jax.tree.leaves(init_client(phase, jnp.zeros(1))))
+    """Whether a client remembers anything from one round to the next, or may for all that can be seen here."""
+    try:
+        return bool(jax.tree.leaves(init_client(phase, jnp.zeros(1))))
+    except ValueError:  # a rule about parts of a model, which one of a single number has not
+        return True
 
 
 def _as_seen(phase: Algorithm, drawn: Drawn, trust: str) -> Drawn:

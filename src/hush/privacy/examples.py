@@ -5,10 +5,23 @@ examples, so that each client's ε is its own.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from hush.local import ClippedToBroadcast, Gradient, LocalSGD, Perturbed, Scaffold, output_sensitivity
+from hush.local import (
+    Beside,
+    ClippedToBroadcast,
+    Dynamic,
+    Gradient,
+    LocalOptimiser,
+    LocalSGD,
+    Normalised,
+    PersonalPart,
+    Perturbed,
+    Scaffold,
+    output_sensitivity,
+)
 from hush.privacy.cohorts import SIZES_KNOWN
 from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, in_words
 from hush.privacy.proofs import Proofs
@@ -30,6 +43,7 @@ from hush.privacy.who import Clients, different
 
 DISJOINT = "no example is held by two clients, but where the problem itself says so"
 ASSUMPTIONS = (SIZES_KNOWN, DISJOINT, CHOSEN, NOT_SEEN)
+PERSONAL = "a client's personal model stays with it: nobody else sees it, or what it answers"
 ROUNDED = "what a device's floating-point arithmetic makes of a sum of clipped gradients is within a millionth of it"
 
 # The guarantee for one example of a client's, by (clients, rounds, dimension).
@@ -46,6 +60,29 @@ def _(local: Scaffold, clients: Clients, rounds: int, dimension: int | None) -> 
     return by_rule(local.inner, clients, rounds, dimension)  # the control variate follows from the update
 
 
+@by_rule.register(Normalised)
+def _(local: Normalised, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
+    return by_rule(local.inner, clients, rounds, dimension)  # how many steps follows from how many examples are held
+
+
+@by_rule.register(Dynamic)
+def _(local: Dynamic, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
+    return by_rule(local.inner, clients, rounds, dimension)  # what is remembered follows from what was sent
+
+
+@by_rule.register(PersonalPart)
+def _(local: PersonalPart, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
+    """Noise is on all numbers of a step's gradient: what is kept is as private as what is sent."""
+    return by_rule(local.inner, clients, rounds, dimension)
+
+
+@by_rule.register(Beside)
+def _(local: Beside, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
+    """What is sent does not depend on the model beside it, which is trained without noise and stays where it is."""
+    found = by_rule(local.inner, clients, rounds, dimension)
+    return replace(found, assumptions=(*found.assumptions, PERSONAL))
+
+
 @by_rule.register(Gradient)
 def _(local: Gradient, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
     return _by_step(local, lambda size: 1, [], clients, dimension)
@@ -55,6 +92,10 @@ def _(local: Gradient, clients: Clients, rounds: int, dimension: int | None) -> 
 def _(local: LocalSGD, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
     turns = (by_direction(turn, local, clients, rounds) for turn in local.direction)
     own_noise = [turn for turn in turns if turn is not None]
+    if (
+        local.optimiser is not None
+    ):  # what it makes of noisy gradients, and of moments that follow from them, is private
+        exactly("optimiser", local.optimiser, LocalOptimiser)
     if len(own_noise) > 1:
         raise NoGuarantee("more than one Langevin direction: their joint noise is not worked out")
     return _by_step(local, lambda size: int(local.count(size)), own_noise, clients, dimension)
@@ -101,6 +142,8 @@ def _(local: Perturbed, clients: Clients, rounds: int, dimension: int | None) ->
     """Noise on the update of all steps: paper 000, Algorithm 2, with the sensitivity that is proved for it."""
     inner, (z, law) = local.inner, noise_of(local, dimension)
     exactly("local rule", inner, LocalSGD)
+    if inner.optimiser is not None:
+        raise NoGuarantee("how far an optimiser carries two trainings apart is not worked out; use noise at every step")
     bound, at_steps, _ = by_oracle(inner.oracle, dimension)
     if at_steps > 0:
         raise NoGuarantee("noise both at every step and on the update: their joint guarantee is not worked out")

@@ -18,6 +18,7 @@ from hush.local import (
     Full,
     GradientCorrection,
     Langevin,
+    LinearPenalty,
     LocalSGD,
     MeanGradient,
     Perturbed,
@@ -109,12 +110,13 @@ def _(batches: Full | Fresh | Shuffled | Replacement, size: int, steps: int) -> 
 
 OwnNoise = Callable[[int], float]  # the multiplier of what a direction adds to each step, by the examples held
 
-# Directions that look at nothing but the noisy gradient and what the server told; None where they add no noise.
+# Directions that look at nothing but the noisy gradient, what the server told and what was sent before; None where
+# they add no noise.
 by_direction: Proofs[OwnNoise | None] = Proofs("direction")
 by_direction.refuse("may look at the data besides the noisy gradient", GradientCorrection)
 
 
-@by_direction.register(WeightDecay, Proximal, ControlVariate)
+@by_direction.register(WeightDecay, Proximal, ControlVariate, LinearPenalty)
 def _(turn: Direction, local: LocalSGD, clients: Clients, rounds: int) -> OwnNoise | None:
     return None
 
@@ -146,6 +148,7 @@ by_strength.refuse(
     "may carry two trainings apart, how far is not worked out; use noise at every step",
     ControlVariate,
     GradientCorrection,
+    LinearPenalty,
     Langevin,
 )
 
