@@ -22,7 +22,7 @@ from hush.privacy.examples import by_rule
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
 from hush.privacy.releases import NoGuarantee, fraction
 from hush.privacy.sharing import sharing
-from hush.privacy.who import Clients
+from hush.privacy.who import Clients, check_known
 from hush.server import CorrelatedNoise
 from hush.tasks.problem import Holding, Supervised
 
@@ -77,6 +77,7 @@ def describe(
 
 
 def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> Description:
+    check_known(question.clients)
     _check_streams(algorithm)
     phases = tuple(_phase(unit, phase, question) for phase in algorithm.phases)
     problem, clients = question.problem, question.clients

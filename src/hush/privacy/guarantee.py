@@ -15,7 +15,7 @@ from hush.privacy.accounting import Spent, epsilon_spent, spent
 from hush.privacy.calibration import most_rounds
 from hush.privacy.releases import NoGuarantee, Release
 from hush.privacy.sharing import Sharing
-from hush.privacy.who import Clients, Sizes, alike, different
+from hush.privacy.who import Clients, Sizes, alike, different, ranked
 
 UNITS = ("example", "client")
 TRUST = {
@@ -128,6 +128,12 @@ class Description:
         """The sizes that may have another ε each: those that clients have, or any one where they pay alike."""
         return different(self.clients) if self.per_client else [self.clients.smallest]
 
+    @cached_property
+    def kinds(self) -> Sizes:
+        """Which of the `different` sizes is each client's, [N]."""
+        one = len(self.different) == 1
+        return np.zeros(self.clients.clients, np.int64) if one else ranked(self.sizes)[1]
+
     @property
     def holders(self) -> int:
         """How many clients hold an example at most."""
@@ -190,8 +196,8 @@ class Description:
             times = [rounds] * len(self.phases)
             return np.full(self.clients.clients, self.spent(times, self.different[0], delta).epsilon)
         counts = self.counts(rounds, taken)
-        first, kind = alike(np.stack([self.sizes, *counts.T]))
-        each = [self.spent(counts[client], int(self.sizes[client]), delta).epsilon for client in first]
+        first, kind = alike([self.kinds, *counts.T])
+        each = [self.spent(counts[client], self.different[self.kinds[client]], delta).epsilon for client in first]
         return np.array(each)[kind]
 
     def table(self, delta: float) -> dict[str, str]:

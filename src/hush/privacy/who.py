@@ -1,5 +1,6 @@
 """Whose privacy it is: a population, or so many equal clients of whom no list is made."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from hush.core.check import whole
 from hush.core.problem import Population
+from hush.privacy.releases import NoGuarantee
 
 Sizes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -49,12 +51,18 @@ class EqualClients:
         return np.broadcast_to(np.int64(self.size), (self.clients,))
 
     @property
-    def shares(self) -> jax.Array:
-        """Of each client."""
-        return jnp.full(self.clients, 1 / self.clients)
+    def squared_shares(self) -> jax.Array:
+        """Σ p_i², all shares being 1/N."""
+        return jnp.float32(1 / self.clients)
 
 
 Clients = Population | EqualClients
+
+
+def check_known(clients: Clients) -> None:
+    """Refuse a population of which only some clients are known: a guarantee is for all of them."""
+    if getattr(clients, "numbers", None) is not None:
+        raise NoGuarantee("only some clients of the population are known here; describe the whole population")
 
 
 def different(clients: Clients) -> list[int]:
@@ -78,13 +86,13 @@ def ranked(numbers: Any) -> tuple[Any, Any]:
     return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
 
 
-def alike(columns: Any) -> tuple[Any, Any]:
-    """The different rows of columns [C, N] of whole numbers, one client of each kind, and the kind of each client [N].
+def alike(columns: Sequence[Any]) -> tuple[Any, Any]:
+    """Of columns [N] of whole numbers from 0: one client of each kind of row, and the kind of each client [N].
 
-    >>> [part.tolist() for part in alike(np.array([[7, 5, 7], [0, 1, 0]]))]
+    >>> [part.tolist() for part in alike([np.array([7, 5, 7]), np.array([0, 1, 0])])]
     [[1, 2], [1, 0, 1]]
     """
-    kind = np.zeros(columns.shape[1], np.int64)
+    kind = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, place = ranked(column)
         kind = ranked(kind * len(values) + place)[1]

@@ -80,20 +80,17 @@ class Spending:
 
     def rounds_within(self, epsilon: float) -> int:
         """How many rounds every lane can pay for, where all clients pay alike."""
-        return min(lane.rounds_within(epsilon, max(lane.sizes), self.delta) for lane in self.lanes)
+        return min(lane.rounds_within(epsilon, lane.different[0], self.delta) for lane in self.lanes)
 
     def allowance(self, epsilon: float) -> Array:
         """How many rounds each client can pay for, [lanes, N], where each pays for its own."""
-        known: dict[tuple[int, int], int] = {}
-
-        def most(lane: Description, size: int) -> int:
-            place = (id(lane), size)
-            if place not in known:
+        found: dict[int, Array] = {}  # lanes of one description are alike
+        for lane in self.lanes:
+            if id(lane) not in found:
                 # An example that several clients hold is paid for by all of them.
-                known[place] = lane.rounds_within(epsilon, size, self.delta) // lane.holders
-            return known[place]
-
-        return np.array([[most(lane, size) for size in lane.sizes] for lane in self.lanes])
+                paid = [lane.rounds_within(epsilon, size, self.delta) // lane.holders for size in lane.different]
+                found[id(lane)] = np.array(paid)[lane.kinds]
+        return np.array([found[id(lane)] for lane in self.lanes])
 
     def in_words(self, rounds: int, taken: Array) -> dict[str, Any]:
         """The figure of the lane that spent most and all that must stand beside it, for a status file or a report."""
@@ -104,7 +101,7 @@ class Spending:
         first, each = self.lanes[lane], everybody[lane]
         worst = int(np.argmax(each))
         counts = first.counts(rounds, taken[:, lane])[worst]
-        found = first.spent(counts, first.sizes[worst], self.delta)
+        found = first.spent(counts, int(first.sizes[worst]), self.delta)
         figures: dict[str, Any] = {
             "epsilon": float(each[worst]),
             "median": float(np.median(each)),
@@ -117,7 +114,7 @@ class Spending:
             "composed": SWEPT if self.swept else REPEATED,
         }
         if first.first.by_output:
-            ((release, _),) = first.first.of(first.sizes[worst])
+            ((release, _),) = first.first.of(int(first.sizes[worst]))
             rate = release.sampling.rate  # both formulas have ε and the noise in inverse proportion
             for_one = equation_13_noise(1.0, self.delta) if rate == 1 else equation_16_noise(1.0, self.delta, rate)
             figures["printed per round"] = for_one / release.noise_multiplier
@@ -129,9 +126,10 @@ class Spending:
         if self.swept:
             return inf
         totals = np.sum([first.counts(rounds, taken[:, lane]) for lane in range(lanes)], axis=0)  # [N, phases]
-        sizes = np.array(first.sizes) if self.per_client else np.full(len(first.sizes), first.sizes[0])
-        most = {int(size): totals[sizes == size].max(0) for size in np.unique(sizes)}
-        return max(first.spent(times, size, self.delta, lanes).epsilon for size, times in most.items())
+        most = np.zeros((len(first.different), totals.shape[1]), totals.dtype)
+        np.maximum.at(most, first.kinds, totals)  # the worst of each size
+        each = zip(first.different, most, strict=True)
+        return max(first.spent(times, size, self.delta, lanes).epsilon for size, times in each)
 
 
 SWEPT = "the points of a sweep share their noise: who sees two of them can take it off, so that they protect nobody"
