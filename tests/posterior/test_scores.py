@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 import hush
 from hush.core.evaluation import measures
-from hush.posterior.calibration import is_classifier, labels, probabilities, reliability, scores, scores_of
+from hush.posterior.prediction import is_classifier, labels, probabilities, reliability, scores, scores_of
 
 quick = settings(derandomize=True, deadline=None, max_examples=60)
 

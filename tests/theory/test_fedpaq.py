@@ -18,7 +18,6 @@ from hush.theory.fedpaq import (
     affordable_rounds,
     bits_budget,
     qsgd_bits,
-    qsgd_variance,
     qsgd_variance_for,
     step_size,
     step_size_offset,
@@ -28,6 +27,7 @@ from hush.theory.fedpaq import (
     with_levels,
     within_budget,
 )
+from hush.uplink import QSGD
 
 CONSTANTS = Constants(
     smoothness=6.0, convexity=2.0, gradient=3.0, noise=1.5, heterogeneity=0.5, distance=4.0, dimension=9
@@ -205,12 +205,11 @@ def test_a_budget_and_back(rounds, clients, bits, budget):
 
 
 def test_qsgd_variance_and_bits():
-    assert qsgd_variance(1, 7850) == pytest.approx(88.6, abs=0.01)  # far above the 1 of Assumption 4
-    assert qsgd_variance(89, 7850) < 1 < qsgd_variance(88, 7850)
-    assert qsgd_variance(200, 7850) == pytest.approx(7850 / 200**2)
-    assert qsgd_variance(10, 7850) == hush.uplink.QSGD(10).variance(7850)
+    assert with_levels(SETTING, 1, 7850).quantiser == pytest.approx(88.6, abs=0.01)  # far above Assumption 4's 1
+    assert with_levels(SETTING, 89, 7850).quantiser < 1 < with_levels(SETTING, 88, 7850).quantiser
+    assert with_levels(SETTING, 200, 7850).quantiser == pytest.approx(7850 / 200**2)
     for levels in (1, 10, 255):
-        assert qsgd_variance_for(qsgd_bits(levels, 50), 50) == pytest.approx(qsgd_variance(levels, 50))
+        assert qsgd_variance_for(qsgd_bits(levels, 50), 50) == pytest.approx(QSGD(levels).variance(50))
     assert qsgd_variance_for(32 + 7850 * 3, 7850) == pytest.approx(2 * sqrt(7850) / (2**3 - 1))
     fewer = [qsgd_variance_for(bits, 50) for bits in (100, 200, 300)]
     assert np.all(np.diff(fewer) < 0)
@@ -238,7 +237,7 @@ def test_the_table_is_theorem_1_row_by_row(over, keep):
         changed = {
             "steps": lambda value: {"steps": value},
             "clients": lambda value: {"clients": value},
-            "levels": lambda value: {"quantiser": qsgd_variance(value, 9), "bits": qsgd_bits(value, 9)},
+            "levels": lambda value: {"quantiser": QSGD(value).variance(9), "bits": qsgd_bits(value, 9)},
             "rate": lambda value: {"batch": round(value * 100 / 4)},
         }[over](value)
         here = replace(setting, **changed)
@@ -351,7 +350,7 @@ def test_training_with_batches_and_a_quantiser_stays_below_the_bound_too():
     found, models = measured(algorithm, problem, 25, 16, best)
     constants = estimate(problem, batch=1, model=models[::6, ::4].reshape(-1, 3))
     assert constants.condition == pytest.approx(proved.condition, rel=1e-4)
-    setting = Setting(1, 3, 2, 5, batch=1, quantiser=qsgd_variance(2, 3))
+    setting = Setting(1, 3, 2, 5, batch=1, quantiser=QSGD(2).variance(3))
     bound = [theorem_1(constants, replace(setting, rounds=k)) for k in range(1, 26)]
     assert np.all(found <= [each.total for each in bound])
     assert all(min(each[:5]) > 0 for each in bound)

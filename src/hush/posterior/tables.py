@@ -9,7 +9,7 @@ import pandas as pd
 
 from hush.core.flat import unravelled
 from hush.core.problem import Problem
-from hush.posterior import calibration
+from hush.posterior import prediction
 
 Array = np.ndarray[Any, Any]
 POINT, AVERAGE = "point estimate", "posterior average"
@@ -17,7 +17,7 @@ POINT, AVERAGE = "point estimate", "posterior average"
 
 @eqx.filter_jit
 def _each(problem: Problem, vectors: jax.Array) -> jax.Array:
-    one = lambda vector: calibration.probabilities(problem, unravelled(problem, vector))  # noqa: E731
+    one = lambda vector: prediction.probabilities(problem, unravelled(problem, vector))  # noqa: E731
     return jax.lax.map(one, vectors)
 
 
@@ -41,7 +41,7 @@ def _scores(probabilities: Array, labels: Array) -> dict[str, float]:
     """A lane that diverged predicts nothing."""
     if not np.isfinite(probabilities).all():
         return dict.fromkeys(("accuracy", "brier", "nll", "ece"), float("nan"))
-    return calibration.scores(probabilities, labels)
+    return prediction.scores(probabilities, labels)
 
 
 def reliability_table(predicted: dict[str, Array], labels: Array, lanes: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +54,7 @@ def reliability_table(predicted: dict[str, Array], labels: Array, lanes: pd.Data
             whole = [index for index in members if np.isfinite(probabilities[index]).all()]
             if not whole:
                 continue
-            table = calibration.reliability(np.concatenate(probabilities[whole]), np.tile(labels, len(whole)))
+            table = prediction.reliability(np.concatenate(probabilities[whole]), np.tile(labels, len(whole)))
             # Repetitions see the same test examples: together they count as one set of them, or intervals would lie.
             table["count"] = table["count"] / len(whole)
             values = point if isinstance(point, tuple) else (point,)

@@ -13,7 +13,7 @@ What is bought per round is exact. The analytic Gaussian gives ε₀ at δ/γ; s
 """
 
 from itertools import pairwise
-from math import exp, expm1, inf, log, sqrt
+from math import exp, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 from hush.core.check import positive, whole
@@ -89,12 +89,12 @@ def equation_16_noise(epsilon: float, delta: float, rate: float) -> float:
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """ln(1 + γ(e^ε − 1)), written so that no ε is too large.
+    """ln(1 + γ(e^ε − 1)), written so that no ε is too large or too small.
 
     >>> print(f"{amplified(5.0, 0.1):.4f} {amplified(5000.0, 1.0):.1f}")
     2.7563 5000.0
     """
-    return epsilon + log(rate + (1 - rate) * exp(-epsilon))
+    return log1p(rate * expm1(epsilon)) if epsilon < 1 else epsilon + log(rate + (1 - rate) * exp(-epsilon))
 
 
 class Bought(NamedTuple):

@@ -19,7 +19,7 @@ from hush.execution import mesh
 from hush.execution.engine import on_mesh, over_lanes
 from hush.execution.phase import Layout
 from hush.execution.simulation import Simulation
-from hush.posterior import Posterior, calibration
+from hush.posterior import Posterior, prediction
 from hush.store.folder import SAMPLES, RunFolder
 
 Array = np.ndarray[Any, Any]
@@ -55,14 +55,14 @@ def _predicted(problem: Any, models: jax.Array, layout: Layout) -> jax.Array:
 
     def predict(data: Any, models: Any, _: Any) -> jax.Array:
         whole_problem = eqx.combine(data, static)
-        one = lambda model: calibration.probabilities(whole_problem, unravelled(whole_problem, model))  # noqa: E731
+        one = lambda model: prediction.probabilities(whole_problem, unravelled(whole_problem, model))  # noqa: E731
         return over_lanes(one, layout.lanes_at_once)(models)
 
     return on_mesh(predict, layout, data, models)
 
 
 _add = jax.jit(jnp.add, donate_argnums=0)
-_scores = jax.jit(jax.vmap(calibration.scores_of, (0, None)))
+_scores = jax.jit(jax.vmap(prediction.scores_of, (0, None)))
 
 
 def predictions(simulation: Simulation) -> jax.Array:
@@ -78,7 +78,7 @@ class Samples:
         self.taken = 0  # how many there were
         self._stride, self._kept = 1, list[Array]()
         self._files = files
-        self._predicts = calibration.is_classifier(simulation.problem)
+        self._predicts = prediction.is_classifier(simulation.problem)
         self._sums: jax.Array | None = None
 
     def take(self) -> None:
@@ -109,7 +109,7 @@ class Samples:
         if self._sums is None:
             nothing = np.full(len(self._simulation.lanes), np.nan)
             return {f"predictive_{name}": nothing for name in ("accuracy", "brier", "nll", "ece")}
-        found = _scores(self._sums / self.taken, calibration.labels(self._simulation.placed))
+        found = _scores(self._sums / self.taken, prediction.labels(self._simulation.placed))
         return {f"predictive_{name}": np.asarray(values) for name, values in found.items()}
 
     def posterior(self, settings: dict[str, Any]) -> Posterior | None:

@@ -19,6 +19,7 @@ import pandas as pd
 from hush.core.check import at_least, known, natural, positive
 from hush.core.schedules import StronglyConvex
 from hush.theory.constants import Constants
+from hush.uplink import QSGD
 
 FLOAT_BITS = 32
 
@@ -138,17 +139,6 @@ def affordable_rounds(budget: float, clients: int, bits: float) -> int:
     return rounds + (bits_budget(rounds + 1, clients, bits) <= budget) - (bits_budget(rounds, clients, bits) > budget)
 
 
-def qsgd_variance(levels: float, dimension: int) -> float:
-    """q = min(d/s², √d/s): Remark 1. Above 1 until s = √d, whatever Assumption 4 says.
-
-    >>> round(qsgd_variance(1, 7850), 1)
-    88.6
-    """
-    positive("levels", levels)
-    natural("dimension", dimension)
-    return min(dimension / levels**2, sqrt(dimension) / levels)
-
-
 def qsgd_bits(levels: int, dimension: int) -> float:
     """β = d·log2(2s + 1) + 32: what stands below eq 20, the norm and one of 2s + 1 numbers for each coordinate.
 
@@ -161,16 +151,20 @@ def qsgd_bits(levels: int, dimension: int) -> float:
 
 
 def qsgd_variance_for(bits: float, dimension: int) -> float:
-    """q of β bits, the trade-off below eq 20: s = (2^((β − 32)/d) − 1)/2, so √d/s = 2√d / (2^((β − 32)/d) − 1)."""
+    """q of β bits, the trade-off below eq 20: √d/s = 2√d / (2^((β − 32)/d) − 1), or its square where that is less.
+
+    s need not be whole here; for one that is, it is `QSGD.variance`.
+    """
     natural("dimension", dimension)
     if not bits > FLOAT_BITS:
         raise ValueError(f"bits must be more than the {FLOAT_BITS} of the norm, found {bits}")
-    return qsgd_variance((2 ** ((bits - FLOAT_BITS) / dimension) - 1) / 2, dimension)
+    ratio = 2 * sqrt(dimension) / (2 ** ((bits - FLOAT_BITS) / dimension) - 1)
+    return min(ratio, ratio**2)
 
 
 def with_levels(setting: Setting, levels: int, dimension: int) -> Setting:
-    """The same with QSGD of so many levels as the compressor."""
-    return replace(setting, quantiser=qsgd_variance(levels, dimension), bits=qsgd_bits(levels, dimension))
+    """The same with QSGD of so many levels as the compressor, whose q is above 1 until s = √d, whatever is assumed."""
+    return replace(setting, quantiser=QSGD(levels).variance(dimension), bits=qsgd_bits(levels, dimension))
 
 
 def within_budget(setting: Setting, budget: float, dimension: int) -> Setting:

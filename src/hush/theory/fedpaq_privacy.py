@@ -60,7 +60,7 @@ def sensitivity(
         return float(output_sensitivity(lr, bound, steps, 1 / batch if case == "distinct" else 1.0))
     if smoothness is None or not lr <= 2 / smoothness:
         raise ValueError(f"scalar_glm needs lr of at most 2/smoothness, found lr {lr!r} and smoothness {smoothness!r}")
-    return 2 * lr * bound * uses / batch
+    return float(uses * output_sensitivity(lr, bound, 1, 1 / batch))
 
 
 def least_multiplier(epsilon: float, delta: float, rate: float = 1.0, rounds: int = 1) -> float:
@@ -166,7 +166,8 @@ def perturbation(
     positive("noise_multiplier", noise_multiplier)
     reach = sensitivity(lr, bound, steps, batch, case=case, uses=uses, smoothness=smoothness)
     whole_update = (noise_multiplier * reach) ** 2
-    return Perturbation(whole_update, steps * uses * (noise_multiplier * lr * 2 * bound / batch) ** 2)
+    one_step = sensitivity(lr, bound, 1, batch)
+    return Perturbation(whole_update, steps * uses * (noise_multiplier * one_step) ** 2)
 
 
 def _privacy(epsilon: float, delta: float, rate: float) -> None:

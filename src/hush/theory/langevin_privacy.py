@@ -29,11 +29,12 @@ or loose:
 """
 
 from dataclasses import dataclass
-from math import comb, exp, expm1, inf, log, log1p, sqrt
+from math import comb, exp, expm1, inf, log, sqrt
 from typing import NamedTuple
 
 from hush.core.check import known, natural, positive
 from hush.privacy import NoGuarantee, Release, Spent, Subset, Unsampled, spent
+from hush.privacy.printed import amplified as amplified_by
 from hush.privacy.releases import fraction as _fraction
 from hush.theory.langevin_participation import SCHEMES, as_correlation, as_shares, weights
 
@@ -147,11 +148,6 @@ def composed(epsilon: float, count: int, slack: float) -> float:
     return min(plain, sqrt(2 * count * log(1 / slack)) * epsilon + plain * expm1(epsilon))
 
 
-def _sampled(epsilon: float, rate: float) -> float:
-    """ln(1 + q(e^ε − 1)), for any ε."""
-    return log1p(rate * expm1(epsilon)) if epsilon < 1 else epsilon + log(rate + (1 - rate) * exp(-epsilon))
-
-
 def theorem_6_1(
     setting: Setting,
     delta_0: float,
@@ -183,9 +179,9 @@ def _client(
     setting: Setting, client: int, delta_0: float, delta_1: float, delta_2: float, amplified: bool
 ) -> Guarantee:
     z, gamma, q, K = setting.multiplier(client), setting.data_fraction, setting.heard(client), setting.local_steps
-    step = _sampled(spent({Release(z, "replace"): 1}, delta_0).unsampled, gamma) if z > 0 else inf
+    step = amplified_by(spent({Release(z, "replace"): 1}, delta_0).unsampled, gamma) if z > 0 else inf
     local = composed(step, K, delta_1)
-    once = _sampled(local, q) if amplified and local < inf else local
+    once = amplified_by(local, q) if amplified and local < inf else local
     return Guarantee(
         composed(once, setting.rounds, delta_2), setting.rounds * q * (K * gamma * delta_0 + delta_1) + delta_2
     )
@@ -206,7 +202,7 @@ def _printed(setting: Setting, delta_0: float, delta_1: float, delta_2: float) -
     else:
         rate = 1.0 if setting.scheme == "all" else S / N
         delta = rate * (K * gamma * delta_0 + delta_1)
-    return Guarantee(composed(_sampled(local, rate), setting.rounds, delta_2), setting.rounds * delta + delta_2)
+    return Guarantee(composed(amplified_by(local, rate), setting.rounds, delta_2), setting.rounds * delta + delta_2)
 
 
 def _printed_delta(s: int, epsilon: float, K: int, gamma: float, delta_0: float, delta_1: float) -> float:

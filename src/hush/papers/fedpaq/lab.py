@@ -13,6 +13,7 @@ from hush import tasks
 from hush.algorithms import fedavg, private_fedpaq
 from hush.core.problem import Problem
 from hush.core.schedules import InverseTime
+from hush.local import output_sensitivity
 from hush.runs.run import run
 from hush.uplink import QSGD
 
@@ -104,8 +105,9 @@ class PrivateSetting:
     def algorithm(self) -> Any:
         """Private FedPAQ of these settings."""
         z = self.noise_multiplier
-        if self.noise == "figures":  # in units of the proved sensitivity 2ηC(E − 1 + 1/b)
-            z *= (1 / self.batch) / (self.steps - 1 + 1 / self.batch)
+        if self.noise == "figures":  # of one step alone, in units of the sensitivity that is proved for all of them
+            alone, proved = (output_sensitivity(1.0, 1.0, steps, 1 / self.batch) for steps in (1, self.steps))
+            z *= float(alone / proved)
         return private_fedpaq(
             self.clients,
             steps=self.steps,
