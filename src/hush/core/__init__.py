@@ -1,1 +1,1 @@
-"""The heart: the contract, the engine, and the keys that every draw comes from."""
+"""The contracts of pieces and problems, one round as pure functions, its costs and its ledger, and the addresses of its draws."""
