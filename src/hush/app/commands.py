@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.tables import print_comparison, print_summary
-from hush.report.page import write_report
-from hush.report.privacy_page import in_one_line
+from hush.extras import require
+from hush.privacy.shown import in_one_line
 from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
@@ -55,11 +55,15 @@ def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) ->
 
 def report(folder: Path) -> None:
     """Write a report anew."""
+    require("matplotlib")
+    from hush.report.page import write_report
+
     print(write_report(folder))
 
 
 def compare(folders: Sequence[Path], out: Path) -> None:
     """Put runs side by side."""
+    require("matplotlib")
     from hush.report.compare import table, write_comparison
 
     if len(folders) < 2:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hush.app.failures import EPILOGUE, plainly, show_tracebacks
+from hush.extras import require
 from hush.version import __version__
 
 app = typer.Typer(
@@ -258,6 +259,7 @@ def paper(
     hush paper clipping --figure table-1
     hush paper fedpaq --out docs/results
     """
+    require("matplotlib", *(("arviz", "blackjax") if name == "langevin" else ()))
     from hush.app import paper as papers
 
     papers.reproduce(name, figure, quick, out)

@@ -20,11 +20,12 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from hush.core.keys import Key
+from hush.extras import MissingExtra
 
 try:
     import torch
 except ImportError as error:
-    raise ImportError('a torch.nn.Module as a model needs PyTorch: pip install "hush[torch]"') from error
+    raise MissingExtra("torch") from error
 
 Array = np.ndarray[Any, Any]
 Weights = dict[str, jax.Array]  # a module's trained parameters by name
