@@ -1,4 +1,4 @@
-"""Packages that an extra brings. The engine, run folders and the command line do without them; what does not says so."""
+"""Packages that an extra brings. Runs, their folders and the command line do without; whatever cannot says so."""
 
 from importlib.util import find_spec
 from typing import NamedTuple

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.tables import print_comparison, print_summary
-from hush.extras import require
 from hush.privacy.shown import in_one_line
 from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
@@ -55,7 +54,6 @@ def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) ->
 
 def report(folder: Path) -> None:
     """Write a report anew."""
-    require("matplotlib")
     from hush.report.page import write_report
 
     print(write_report(folder))
@@ -63,7 +61,6 @@ def report(folder: Path) -> None:
 
 def compare(folders: Sequence[Path], out: Path) -> None:
     """Put runs side by side."""
-    require("matplotlib")
     from hush.report.compare import table, write_comparison
 
     if len(folders) < 2:

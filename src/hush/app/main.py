@@ -114,6 +114,7 @@ def report(folder: RunArgument) -> None:
     \b
     hush report runs/first
     """
+    require("matplotlib")
     from hush.app import commands
 
     commands.report(folder)
@@ -130,6 +131,7 @@ def compare(
     \b
     hush compare runs/fedavg runs/scaffold --out runs/comparison
     """
+    require("matplotlib")
     from hush.app import commands
 
     commands.compare(folders, out)
