@@ -22,10 +22,6 @@ PACKAGES = {
 class MissingExtra(ImportError):
     """Something was asked for that needs packages which are not installed."""
 
-    def __init__(self, *packages: str) -> None:
-        needs = "; ".join(PACKAGES[package].need for package in packages)
-        super().__init__(f"{needs}: {how_to_install(*packages)}", name=packages[0])
-
 
 def how_to_install(*packages: str) -> str:
     """The command that brings packages.
@@ -45,4 +41,5 @@ def missing(*packages: str) -> tuple[str, ...]:
 def require(*packages: str) -> None:
     """Refuse to go on without packages, by the names of the extras that bring them."""
     if lacking := missing(*packages):
-        raise MissingExtra(*lacking)
+        needs = "; ".join(PACKAGES[package].need for package in lacking)
+        raise MissingExtra(f"{needs}: {how_to_install(*lacking)}", name=lacking[0])
