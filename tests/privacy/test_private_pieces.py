@@ -17,9 +17,10 @@ from jax import random
 import hush
 from hush.channel import Digital, Noisy
 from hush.core import keys
-from hush.core.algorithm import client_step, init_client
+from hush.core.algorithm import init_client
 from hush.core.contract import Draw, Statistics
 from hush.core.keys import root
+from hush.core.round import client_step
 from hush.local import ClippedPerExample, ClippedToBroadcast, LocalSGD, Perturbed, Subset, output_sensitivity
 from hush.server import AdaptingClip, Add, CorrelatedNoise, Replace
 from hush.uplink import Gaussian

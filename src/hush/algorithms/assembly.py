@@ -29,7 +29,7 @@ class Training(TypedDict, total=False):
     batch: int | None
     sampling: str
     weight_decay: float
-    optimiser: LocalOptimiser | str | None
+    optimiser: str | LocalOptimiser | None
 
 
 def local_sgd(
@@ -40,7 +40,7 @@ def local_sgd(
     batch: int | None = None,
     sampling: str = "shuffled",
     weight_decay: float = 0.0,
-    optimiser: LocalOptimiser | str | None = None,
+    optimiser: str | LocalOptimiser | None = None,
 ) -> LocalSGD:
     """Local SGD for so many steps or epochs (one epoch if neither is said), in batches (`None`: all of the data).
 

@@ -1,10 +1,10 @@
 """FedPer (Arivazhagan et al. 2019) and FedBN (Li et al., ICLR 2021): layers that stay with their client."""
 
-from collections.abc import Sequence
 from typing import Unpack
 
 from hush.algorithms.assembly import Training, as_rate, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm
+from hush.core.ranges import Ranges
 from hush.core.schedules import Rate
 from hush.local import PersonalPart
 from hush.server import AddToShared
@@ -12,7 +12,7 @@ from hush.server import AddToShared
 
 @trained
 def fedper(
-    personal: Sequence[Sequence[int]],
+    personal: Ranges,
     clients: int | None = None,
     *,
     server_lr: Rate = 1.0,

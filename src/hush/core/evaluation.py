@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from hush.core.problem import Batch, Measures, Params, Problem
+from hush.core.problem import Batch, ClientData, Measures, Params, Problem
 
-EVALUATE_AT_ONCE = 1000
+EVALUATE_AT_ONCE = 1000  # rows, so that what a model computes of them fits
 
 
 def measures(problem: Problem, params: Params, part: int | jax.Array = 0, parts: int = 1) -> Measures:
@@ -39,3 +39,20 @@ def _of_table(problem: Problem, params: Params, name: str, weights: jax.Array, p
 
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, 0))
     return lax.fori_loop(0, -(-chunks // parts), add, zeros)
+
+
+def own_measures(data: ClientData, params: Params) -> Measures:
+    """Every measure of a model on one client's own examples: the mean over all of them."""
+    largest = data.extent[1]
+    length = min(EVALUATE_AT_ONCE, largest)
+
+    def chunk(number: jax.Array) -> Measures:
+        rows = number * length + jnp.arange(length)
+        each = data.evaluate(params, jnp.minimum(rows, data.size - 1))
+        return {name: jnp.sum(jnp.where(rows < data.size, value, 0)) for name, value in each.items()}
+
+    def add(number: jax.Array, total: Measures) -> Measures:
+        return jax.tree.map(jnp.add, total, chunk(number))
+
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, 0))
+    return jax.tree.map(lambda total: total / data.size, lax.fori_loop(0, -(-largest // length), add, zeros))

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
 from hush.core.contract import State
-from hush.core.evaluation import measures
+from hush.core.evaluation import measures, own_measures
 from hush.core.flat import initial, unravelled
 from hush.core.keys import Key, at
 from hush.core.ledger import Log
@@ -166,3 +166,47 @@ def measure(problem: Problem, models: jax.Array, layout: Layout) -> dict[str, ja
         return over_lanes(one_lane, layout.lanes_at_once)(models)
 
     return on_mesh(of_lanes, layout, data, models)
+
+
+@eqx.filter_jit
+def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
+    """Every measure of every lane on each client's own examples [lanes, N]: of the global model, and of its own.
+
+    Measures of personal models are called `personal_…`. The clients are cut over the devices, one after the other.
+    """
+    algorithm, layout = inputs.algorithm, inputs.layout
+    settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
+    data, static = eqx.partition(inputs.problem, eqx.is_array)
+    clients, devices = inputs.problem.population.clients, layout.mesh.shape[CLIENTS]
+
+    def of_lanes(data: Any, lanes: Any, _: Any) -> Any:
+        problem = eqx.combine(data, static)
+
+        def one_lane(settings: Any, model: Vector, memories: Any) -> Any:
+            rule = eqx.combine(settings, algorithm_static).phases[-1].local  # of the phase that moves the model
+
+            def one_client(turn: jax.Array) -> Any:
+                client = jnp.minimum(turn * devices + lax.axis_index(CLIENTS), clients - 1)
+                holder = problem.client(client)
+                found = own_measures(holder, unravelled(problem, model))
+                own = rule.personal(model, jax.tree.map(lambda leaf: leaf[client], memories))
+                if own is not None:
+                    personal = own_measures(holder, unravelled(problem, own))
+                    found |= {f"personal_{name}": value for name, value in personal.items()}
+                return found
+
+            each = lax.map(one_client, jnp.arange(-(-clients // devices)))
+            gathered = jax.tree.map(lambda leaf: lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1), each)
+            return jax.tree.map(lambda leaf: leaf[:clients], gathered)
+
+        return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
+
+    memories = state.clients[-1]["local"]
+    return on_mesh(of_lanes, layout, data, (settings, state.server["model"], memories))
+
+
+def has_personal_models(inputs: RunInputs, state: RunState) -> bool:
+    """Whether the clients of the phase that moves the model use models of their own."""
+    rule = inputs.algorithm.phases[-1].local
+    lane, memory = (jax.tree.map(lambda leaf: leaf[0], part) for part in (state.server["model"], state.clients[-1]))
+    return jax.eval_shape(lambda: rule.personal(lane, jax.tree.map(lambda leaf: leaf[0], memory["local"]))) is not None

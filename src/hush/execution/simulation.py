@@ -89,6 +89,11 @@ class Simulation:
         self._downlink = [BITS_PER_NUMBER * sum(numbers) for numbers in told]
         template = [phase.local.template(self._state.server["model"][0]) for phase in algorithm.phases]
         sizes = [sum(vector.size for vector in message.values()) for message in template]
+        if watch and template[-1]["update"].size != self.dimension:
+            raise ValueError(
+                "watching compares updates with how the model moves, and these clients send only a part of it: "
+                "watch must be False"
+            )
         analogue = [phase.channel.analogue for phase in algorithm.phases]
         self._uses = sum(size for size, over_the_air in zip(sizes, analogue, strict=True) if over_the_air)
 
@@ -153,6 +158,18 @@ class Simulation:
         """Every measure of every lane's model."""
         found = engine.measure(self._inputs.problem, self._state.server["model"], self.layout)
         return {name: np.asarray(value) for name, value in found.items()}
+
+    def evaluate_clients(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Every measure on each client's own examples [lanes, N], of the global model and of the client's personal one.
+
+        Only a simulation sees these: publishing them would void any privacy guarantee.
+        """
+        return {name: np.asarray(each) for name, each in engine.measure_clients(self._inputs, self._state).items()}
+
+    @property
+    def has_personal_models(self) -> bool:
+        """Whether clients use models of their own."""
+        return engine.has_personal_models(self._inputs, self._state)
 
     @property
     def models(self) -> np.ndarray[Any, Any]:

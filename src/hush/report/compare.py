@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
+from hush.privacy.shown import in_one_line
 from hush.report import markup, words
 from hush.report.plots import SIZE, Line, chart, check, lines
-from hush.report.privacy_page import in_one_line, spent_by_each
+from hush.report.privacy_page import spent_by_each
 from hush.report.style import Drawing, settled, write_png
 from hush.store import load_records, load_settings, load_table
 from hush.store.reading import load_status, require_run

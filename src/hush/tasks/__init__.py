@@ -1,4 +1,4 @@
-"""What is to be learned, by whom: data sets, partitions, models and analytic problems."""
+"""What is to be learned, by whom: data, a model and a loss made into a problem; and problems with a known answer."""
 
 from collections.abc import Callable
 
