@@ -154,6 +154,8 @@ def test_the_range_is_kept_to():
     assert ask(low=2 * least) == 2 * least
     with pytest.raises(ValueError, match="unknown accountant"):
         ask(accountant="prv")
+    with pytest.raises(ValueError, match="high must be a number of at least 2"):
+        ask(low=2.0, high=1.0)
 
 
 def test_few_evaluations_are_made():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import known, positive, whole
+from hush.core.check import at_least, known, positive, whole
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
@@ -148,6 +148,8 @@ def calibrate(
     positive("epsilon", epsilon)
     fraction("delta", delta)
     known("accountant", accountant, ACCOUNTANTS)
+    positive("low", low)
+    at_least("high", high, low)
 
     def costs(noise: float, accountant: str) -> float:
         described = describe(make(noise), problem, rounds, unit=unit, trust=trust, dimension=dimension)
