@@ -45,6 +45,8 @@ COMPRESSED = {
     "rotated": (Rotated(QSGD(3)),),
     "rotated with feedback": (ErrorFeedback(Rotated(QSGD(7), block=128)),),
     "clip": (Clip(0.05),),
+    "code, then clip": (QSGD(10), Clip(0.05)),
+    "sparse, then elias": (TopK(100), QSGD(7, code="elias")),
     "clip, noise, code": (Clip(0.05), Gaussian(0.01), QSGD(10)),
     "noise on a grid, code": (GridGaussian(0.05, 0.01), QSGD(10)),
 }

@@ -174,14 +174,14 @@ def test_large_weights_on_every_device() -> None:
 
 
 def test_callers_at_once_do_not_meet() -> None:
-    held = TorchModule(convolutional()).held
-    weights = dict(held.module.named_parameters())
+    wrapped = TorchModule(convolutional()).wrapped
+    weights = dict(wrapped.module.named_parameters())
     inputs = np.random.default_rng(0).normal(size=(8, 6, 4, 2)).astype(np.float32)
-    own = [[np.float32(i + 1) * weights[name].detach().numpy() for name in held.names] for i in range(4)]
+    own = [[np.float32(i + 1) * weights[name].detach().numpy() for name in wrapped.names] for i in range(4)]
     cotangent = np.ones((8, CLASSES), np.float32)
 
     def work(i: int) -> list[Any]:
-        return held.forward(*own[i % 4], inputs) + held.backward_to_inputs(*own[i % 4], inputs, cotangent)
+        return wrapped.forward(*own[i % 4], inputs) + wrapped.backward_to_inputs(*own[i % 4], inputs, cotangent)
 
     alone = [work(i) for i in range(4)]
     before = torch.get_num_threads()

@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hush
-from hush.execution.engine import unravelled
+from hush.core.flat import unravelled
 from hush.posterior import Posterior, wasserstein
 from hush.posterior.quiet import arviz
 

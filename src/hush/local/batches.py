@@ -16,7 +16,7 @@ from hush.core.keys import Key, at
 from hush.core.problem import ClientData, Population
 from hush.core.shuffle import shuffled
 
-Plan = tuple[jax.Array, jax.Array]  # rows and weights, each [steps, b]
+BatchRows = tuple[jax.Array, jax.Array]  # rows and weights, each [steps, b]
 
 
 class Batches(eqx.Module):
@@ -27,7 +27,7 @@ class Batches(eqx.Module):
         """How many batches make one pass over a client's examples."""
 
     @abstractmethod
-    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+    def __call__(self, key: Key, steps: int, data: ClientData) -> BatchRows:
         """The first `steps` batches of a round."""
 
     def check(self, steps: int, population: Population) -> None:
@@ -38,11 +38,11 @@ class Batches(eqx.Module):
         return 1.0
 
 
-def _masked(rows: jax.Array, valid: jax.Array) -> Plan:
+def _masked(rows: jax.Array, valid: jax.Array) -> BatchRows:
     return rows, valid / jnp.sum(valid, axis=-1, keepdims=True, dtype=jnp.float32)
 
 
-def everything(data: ClientData) -> Plan:
+def everything(data: ClientData) -> BatchRows:
     """All of a client's examples, rows and weights [n]."""
     rows = jnp.arange(data.extent[1])
     return _masked(jnp.minimum(rows, data.size - 1), rows < data.size)
@@ -54,7 +54,7 @@ class Full(Batches):
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return 1
 
-    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+    def __call__(self, key: Key, steps: int, data: ClientData) -> BatchRows:
         rows, weights = everything(data)
         return jnp.broadcast_to(rows, (steps, *rows.shape)), jnp.broadcast_to(weights, (steps, *rows.shape))
 
@@ -73,11 +73,11 @@ class Shuffled(Batches):
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return -(-size // self.size)
 
-    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+    def __call__(self, key: Key, steps: int, data: ClientData) -> BatchRows:
         per_epoch = self.steps_per_epoch(data.size)
         places = jnp.arange(min(self.size, data.extent[1]))
 
-        def batch(step: jax.Array) -> Plan:
+        def batch(step: jax.Array) -> BatchRows:
             positions = (step % per_epoch) * self.size + places
             rows = shuffled(at(key, step // per_epoch), jnp.minimum(positions, data.size - 1), data.size)
             return _masked(rows, positions < data.size)
@@ -106,7 +106,7 @@ class Subset(Batches):
                 f"smallest client's {population.smallest}; use fewer steps, a smaller batch, or Shuffled batches"
             )
 
-    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+    def __call__(self, key: Key, steps: int, data: ClientData) -> BatchRows:
         rows = shuffled(key, jnp.arange(steps * self.size).reshape(steps, self.size), data.size)
         return _masked(rows, jnp.ones_like(rows))
 
@@ -135,7 +135,7 @@ class Fresh(Batches):
                 "use a smaller batch"
             )
 
-    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+    def __call__(self, key: Key, steps: int, data: ClientData) -> BatchRows:
         def batch(step: jax.Array) -> jax.Array:
             return shuffled(at(key, step), jnp.arange(self.size), data.size)
 
@@ -157,7 +157,7 @@ class Replacement(Batches):
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return -(-size // self.size)
 
-    def __call__(self, key: Key, steps: int, data: ClientData) -> Plan:
+    def __call__(self, key: Key, steps: int, data: ClientData) -> BatchRows:
         def batch(step: jax.Array) -> jax.Array:
             return random.randint(at(key, step), (self.size,), 0, data.size)
 

@@ -76,7 +76,7 @@ def _arranged(inputs: torch.Tensor) -> torch.Tensor:
     return inputs.permute(0, 3, 1, 2).contiguous() if inputs.ndim == 4 else inputs
 
 
-class Held:
+class Wrapped:
     """The torch side: one module, never changed, and the copies of it that are at work.
 
     Two of these are equal only when they are the same, so that a compiled program belongs to one module.
@@ -193,24 +193,24 @@ def _check(module: torch.nn.Module) -> None:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _apply(held: Held, params: Weights, inputs: jax.Array) -> jax.Array:
-    return _call_back(held.forward, held.outputs(inputs.shape), params, inputs)
+def _apply(wrapped: Wrapped, params: Weights, inputs: jax.Array) -> jax.Array:
+    return _call_back(wrapped.forward, wrapped.outputs(inputs.shape), params, inputs)
 
 
-def _forward(held: Held, params: Any, inputs: Any) -> Any:
+def _forward(wrapped: Wrapped, params: Any, inputs: Any) -> Any:
     weights = {name: primal.value for name, primal in params.items()}
     # Whether gradients for the inputs are asked for is part of the program: training never asks.
     asked = () if inputs.perturbed else None
-    return _apply(held, weights, inputs.value), (weights, inputs.value, asked)
+    return _apply(wrapped, weights, inputs.value), (weights, inputs.value, asked)
 
 
-def _backward(held: Held, kept: Any, cotangent: Any) -> Any:
+def _backward(wrapped: Wrapped, kept: Any, cotangent: Any) -> Any:
     params, inputs, asked = kept
     if isinstance(cotangent, SymbolicZero):
         return None, None
     if asked is None:
-        return _call_back(held.backward, params, params, inputs, cotangent), None
-    return _call_back(held.backward_to_inputs, (params, inputs), params, inputs, cotangent)
+        return _call_back(wrapped.backward, params, params, inputs, cotangent), None
+    return _call_back(wrapped.backward_to_inputs, (params, inputs), params, inputs, cotangent)
 
 
 _apply.defvjp(_forward, _backward, symbolic_zeros=True)
@@ -229,24 +229,24 @@ class TorchModule(eqx.Module):
     """
 
     start: Weights
-    held: Held = eqx.field(static=True)
+    wrapped: Wrapped = eqx.field(static=True)
 
     def __init__(self, module: torch.nn.Module) -> None:
         if not isinstance(module, torch.nn.Module):
             raise ValueError(f"the model must be a torch.nn.Module, found {type(module).__name__}")
         _check(module)
-        self.held = Held(module)
-        weights = dict(self.held.module.named_parameters())
-        self.start = {name: jnp.array(weights[name].detach().numpy()) for name in self.held.names}
+        self.wrapped = Wrapped(module)
+        weights = dict(self.wrapped.module.named_parameters())
+        self.start = {name: jnp.array(weights[name].detach().numpy()) for name in self.wrapped.names}
 
     def init(self, key: Key) -> Weights:
         return self.start
 
     def apply(self, params: Weights, inputs: jax.Array) -> jax.Array:
-        return _apply(self.held, params, jnp.asarray(inputs, jnp.float32))
+        return _apply(self.wrapped, params, jnp.asarray(inputs, jnp.float32))
 
     def whole(self, params: Weights) -> torch.nn.Module:
         """A copy of the module on the CPU, with these weights, in the mode (training or evaluation) it came in."""
-        module = copy.deepcopy(self.held.module)
+        module = copy.deepcopy(self.wrapped.module)
         module.load_state_dict({name: _tensor(value) for name, value in params.items()}, strict=False)
         return module

@@ -85,22 +85,22 @@ class Guard:
         """ε of this device so far."""
         return self._epsilon(self._taken)
 
-    def admit(self, told: dict[str, Any], phase: int = 0) -> None:
+    def admit(self, broadcast: dict[str, Any], phase: int = 0) -> None:
         """Check what the server tells, and enter the round in the ledger; `Refused` says why not."""
         rule = self.algorithm.phases[phase].local
         allowed = {"round", "common", *rule.needs}
-        if set(told) - allowed or {"round", *rule.needs} - set(told):
-            raise Refused(f"the server must tell {sorted({'round', *rule.needs})}, found {sorted(told)}")
+        if set(broadcast) - allowed or {"round", *rule.needs} - set(broadcast):
+            raise Refused(f"the server must tell {sorted({'round', *rule.needs})}, found {sorted(broadcast)}")
         for name in rule.needs:
-            self._check_vector(name, told[name])
+            self._check_vector(name, broadcast[name])
         # Another process of the same device may have written since: one at a time, and from what is there now.
         with contextlib.nullcontext() if self.path is None else FileLock(f"{self.path}.lock"):
             if self.path is not None and self.path.exists():
                 self._read(self.path)
-            self._enter(told["round"], phase)
+            self._enter(broadcast["round"], phase)
 
-    def _enter(self, told: Any, phase: int) -> None:
-        number = self._round(told, phase)
+    def _enter(self, asked: Any, phase: int) -> None:
+        number = self._round(asked, phase)
         taken = [count + (index == phase) for index, count in enumerate(self._taken)]
         if not self._epsilon(taken) <= self.epsilon:
             raise Refused(
@@ -111,10 +111,10 @@ class Guard:
         self._write(taken, last)
         self._taken, self._last = taken, last
 
-    def _round(self, told: Any, phase: int) -> int:
-        value = np.asarray(told)
+    def _round(self, asked: Any, phase: int) -> int:
+        value = np.asarray(asked)
         if value.shape != () or value.dtype.kind not in "iu":
-            raise Refused(f"the number of a round must be one whole number, found {shown(told)}")
+            raise Refused(f"the number of a round must be one whole number, found {shown(asked)}")
         number = int(value)
         if number <= self._last[phase]:
             raise Refused(f"rounds go forward: round {number} was asked for after round {self._last[phase]}")
@@ -122,13 +122,13 @@ class Guard:
             raise Refused(f"{self.rounds} rounds were agreed to, from 0; found round {number}")
         return number
 
-    def _check_vector(self, name: str, told: Any) -> None:
-        if not isinstance(told, jax.Array | np.ndarray) or told.dtype != np.float32:
-            raise Refused(f"{name} must be an array of 32-bit floats, found {shown(told)}")
+    def _check_vector(self, name: str, vector: Any) -> None:
+        if not isinstance(vector, jax.Array | np.ndarray) or vector.dtype != np.float32:
+            raise Refused(f"{name} must be an array of 32-bit floats, found {shown(vector)}")
         length = 1 if name == "clip" else self.dimension
-        if told.shape != (length,):
-            raise Refused(f"{name} must have {length} numbers, found shape {told.shape}")
-        found = np.asarray(told, np.float64)
+        if vector.shape != (length,):
+            raise Refused(f"{name} must have {length} numbers, found shape {vector.shape}")
+        found = np.asarray(vector, np.float64)
         low, high = self.clip if name == "clip" else (-self.largest, self.largest)
         if not (np.isfinite(found).all() and low <= found.min() and found.max() <= high):
             raise Refused(f"{name} must be numbers from {low:g} to {high:g}, found {found.min():g} to {found.max():g}")
