@@ -10,6 +10,7 @@ from hush.execution.simulation import Simulation
 # Lengths that depend on the numbers, cohorts that depend on chance, power that depends on the fading.
 BOUNDED = {
     "qsgd elias blocks",
+    "sparse, then elias",
     "top_k with feedback",
     "dp_fedavg",
     "dp_fedavg, adaptive",
