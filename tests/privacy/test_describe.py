@@ -14,22 +14,15 @@ from hush.channel import Noisy
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, Uniform
 from hush.core.problem import Population
 from hush.local import (
-    Beside,
     ClippedPerExample,
     ControlVariate,
-    Dynamic,
     Fresh,
     Full,
     Gradient,
     GradientCorrection,
-    LinearPenalty,
-    LocalOptimiser,
     LocalSGD,
-    MeanGradient,
-    Normalised,
     PersonalPart,
     Perturbed,
-    Proximal,
     Replacement,
     Scaffold,
     Shuffled,
@@ -37,7 +30,6 @@ from hush.local import (
     WeightDecay,
 )
 from hush.privacy import NoGuarantee, Unsampled, describe
-from hush.privacy.examples import by_rule
 from hush.server import AddToShared, AddWithControl, CorrelatedNoise
 from hush.uplink import QSGD, Clip, ErrorFeedback, Gaussian, TopK
 
@@ -248,32 +240,6 @@ def test_in_the_local_model_each_client_pays_for_its_own_rounds():
 def test_what_has_no_proof_has_no_number(made, asked, reason):
     with pytest.raises(NoGuarantee, match=reason):
         describe(made, UNEQUAL, 10, **asked)
-
-
-NOISY = LocalSGD(lr=0.1, steps=3, batches=Fresh(8), oracle=ClippedPerExample(1.0, 1.5))
-WRAPPED = {
-    "adam": replace(NOISY, optimiser=LocalOptimiser("adam")),
-    "normalised": Normalised(NOISY),
-    "dynamic": Dynamic(replace(NOISY, direction=(LinearPenalty(), Proximal(0.1)))),
-    "personal part": PersonalPart(NOISY, ((1, 2),)),
-    "beside": Beside(NOISY, replace(NOISY, oracle=MeanGradient(), direction=(Proximal(0.1),))),
-}
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_what_follows_from_noisy_steps_is_as_private_as_they_are(name):
-    """Whatever is made of noisy gradients; and what is trained without noise is never sent."""
-    found = by_rule(WRAPPED[name], EQUAL, 10, None)
-    assert found.releases == by_rule(NOISY, EQUAL, 10, None).releases
-    assert ("personal model stays" in " ".join(found.assumptions)) == (name == "beside")
-
-
-@pytest.mark.parametrize("name", ["normalised", "dynamic", "personal part", "beside"])
-def test_a_wrapped_rule_without_noise_has_no_number(name):
-    quiet = WRAPPED[name]
-    quiet = replace(quiet, inner=replace(quiet.inner, oracle=QUIET))
-    with pytest.raises(NoGuarantee, match="no noise is added"):
-        by_rule(quiet, EQUAL, 10, None)
 
 
 def test_memory_that_cannot_be_seen_counts_as_memory():
