@@ -11,7 +11,7 @@ from hush.execution.engine import unravelled
 from hush.execution.simulation import Simulation
 from hush.posterior import scores
 from hush.posterior.tables import AVERAGE, POINT
-from hush.runs.samples import Plan
+from hush.runs.samples import Thinning
 from hush.store.folder import SAMPLES as FILE
 
 pytestmark = pytest.mark.usefixtures("unpainted")
@@ -34,11 +34,11 @@ def walked(unequal):
     return np.array(found)
 
 
-def test_a_plan_counts_from_the_warm_up():
-    plan = Plan(3, 5)
-    assert [plan.after(number) for number in (0, 5, 7, 8, 10, 11)] == [8, 8, 8, 11, 11, 14]
-    assert plan.round_of(np.arange(3)).tolist() == [8, 11, 14]
-    assert Plan(4).after(0) == 4
+def test_thinning_counts_from_the_warm_up():
+    thinning = Thinning(3, 5)
+    assert [thinning.after(number) for number in (0, 5, 7, 8, 10, 11)] == [8, 8, 8, 11, 11, 14]
+    assert thinning.round_of(np.arange(3)).tolist() == [8, 11, 14]
+    assert Thinning(4).after(0) == 4
 
 
 def test_samples_are_the_models_of_their_rounds(unequal, walked):
@@ -74,10 +74,10 @@ def test_a_run_that_goes_on_has_the_samples_of_one_that_never_stopped(unequal, t
         from hush.runs.samples import Samples
 
         simulation = Simulation(ALGORITHM, unequal, repetitions=2)
-        first, plan = Samples(Plan(3, 5), simulation, None), Plan(3, 5)
+        first, thinning = Samples(Thinning(3, 5), simulation, None), Thinning(3, 5)
         simulation.advance(8)
         first.take()
-        again = Samples(plan, simulation, None)
+        again = Samples(thinning, simulation, None)
         again.restore(first.state())
         for _ in range(4):
             simulation.advance(3)
