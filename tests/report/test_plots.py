@@ -189,7 +189,7 @@ def problem_of(parts, labels, measures, test=None):
     return supervised((inputs, labels), [np.array(part) for part in parts], model, measures, test=test)
 
 
-def test_holdings_count_classes_client_by_client():
+def test_class_counts_count_classes_client_by_client():
     labels = np.array([0, 1, 2, 1, 1, 0], np.int32)
     parts = [[0, 1], [2, 3, 4, 1], [5]]
     counts = class_counts(problem_of(parts, labels, classification))
@@ -200,7 +200,7 @@ def test_holdings_count_classes_client_by_client():
     assert (counts == expected).all()
 
 
-def test_holdings_know_classes_only_the_test_set_has_and_refuse_what_has_none():
+def test_class_counts_know_classes_only_the_test_set_has_and_refuse_what_has_none():
     test = (np.zeros((1, 2), np.float32), np.array([4], np.int32))
     assert class_counts(problem_of([[0], [1]], np.array([0, 1], np.int32), classification, test)).shape == (2, 5)
     assert class_counts(problem_of([[0], [1]], np.array([0.5, 1.5], np.float32), regression)) is None

@@ -7,6 +7,7 @@ from typing import Any
 from hush.app.bibliography import ENTRIES, USES
 from hush.core.check import nearest
 from hush.settings import SettingsError, read
+from hush.store.files import SETTINGS
 
 
 def bibtex(asked: Sequence[str]) -> str:
@@ -33,7 +34,7 @@ def _names(thing: str) -> list[str]:
     if thing in USES:
         return [thing]
     if path.exists() or path.suffix == ".toml":
-        return [name for name in _mentioned(read(path / "settings.toml" if path.is_dir() else path)) if name in USES]
+        return [name for name in _mentioned(read(SETTINGS.path(path) if path.is_dir() else path)) if name in USES]
     raise SettingsError(
         "", f"neither a name to cite, nor a run's folder, nor a settings file: {thing!r}; {nearest(thing, USES)}"
     )

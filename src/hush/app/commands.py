@@ -14,7 +14,7 @@ from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
 from hush.settings import Experiment, SettingsError, build, default_tables, override, read
 from hush.settings.tables import OWN
-from hush.store.files import LOCK
+from hush.store.files import LOCK, REPORT, SETTINGS
 from hush.store.reading import began, require_run
 
 
@@ -45,7 +45,7 @@ def run(
 
 def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
-    tables = read(require_run(folder) / "settings.toml")
+    tables = read(SETTINGS.path(require_run(folder)))
     for name, value in (("rounds", rounds), ("bit_budget", bits)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")
@@ -89,7 +89,7 @@ def tell(result: Result) -> None:
         print(in_one_line(private))
     if result.folder is not None:
         print(f"folder: {result.folder}")
-        if (page := result.folder / "report.html").is_file():
+        if (page := REPORT.path(result.folder)).is_file():
             print(f"report: {page}")
 
 
@@ -101,7 +101,7 @@ def _default_folder(experiment: Experiment) -> Path:
 
 def _check_room(folder: Path, force: bool) -> None:
     """Refuse a folder that holds something else than a run that is to be replaced, before any work is done."""
-    if not folder.exists() or (folder.is_dir() and not any(path.name != LOCK for path in folder.iterdir())):
+    if not folder.exists() or (folder.is_dir() and not any(path.name != LOCK.name for path in folder.iterdir())):
         return
     if not force:
         raise SettingsError(str(folder), "is not empty; choose another --out, or replace a run with --force")

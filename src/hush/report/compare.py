@@ -13,6 +13,7 @@ from hush.report.plots import SIZE, Line, chart, check, lines
 from hush.report.privacy_page import in_one_line, spent_by_each
 from hush.report.style import Drawing, settled, write_png
 from hush.store import load_records, load_settings, load_table
+from hush.store.files import CLIENTS
 from hush.store.reading import load_status, require_run
 from hush.store.records import (
     TOTALS,
@@ -185,7 +186,7 @@ def _spent(runs: list[Run], files: Path) -> list[str]:
     """What each client of each run has spent, of privacy where there is a guarantee, of rounds and bits."""
     drawn = []
     for number, run in enumerate(runs):
-        clients = load_table(run.folder, "clients.parquet")
+        clients = load_table(run.folder, CLIENTS.name)
         if clients is None:
             continue
         picture = settled(spent_by_each(clients[clients["repetition"] == clients["repetition"].min()]))

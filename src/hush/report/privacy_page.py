@@ -11,6 +11,7 @@ from hush.privacy.shown import rounded_up
 from hush.report import markup, words
 from hush.report.style import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
 from hush.store import load_settings, load_table
+from hush.store.files import CLIENTS, CLIENTS_PICTURE, UPDATES, UPDATES_PICTURE
 from hush.theory.clipping import clip_factor, clipping_bias
 
 # Rounds shown of a watched run, in shares of the way: the first clients have no global update to be compared with.
@@ -29,11 +30,11 @@ def privacy_section(folder: Path, status: dict[str, Any]) -> list[str]:
     body = ["<h2>Privacy<small>a figure means nothing without what stands below it</small></h2>"]
     rows = [*figures(found), *found["guarantee"].items(), ("the noise", found["noise"])]
     body.append(markup.table("privacy", ("", ""), [(name, str(value)) for name, value in rows], 2))
-    table = load_table(folder, "clients.parquet")
+    table = load_table(folder, CLIENTS.name)
     if table is not None:
         first = table[table["repetition"] == table["repetition"].min()]
         drawn = spent_by_each(first)
-        write_png(drawn, folder / "clients.png")
+        write_png(drawn, CLIENTS_PICTURE.path(folder))
         said = f"What each of {words.count(first['client'].nunique())} clients has spent, first repetition."
         body.append(markup.figure("clients", drawn, said, said, "wide"))
     return body
@@ -85,11 +86,11 @@ def spent_by_each(clients: pd.DataFrame) -> Drawing:
 
 def updates_section(folder: Path) -> list[str]:
     """The scatter plots of paper 002 (Figures 1, 2, 5 to 11), where the run was watched."""
-    updates = load_table(folder, "updates.parquet")
+    updates = load_table(folder, UPDATES.name)
     if updates is None:
         return []
     drawn = scatter(updates)
-    write_png(drawn, folder / "updates.png")
+    write_png(drawn, UPDATES_PICTURE.path(folder))
     said = (
         "Every dot is one client's update in one round: its length, and its angle to the last global update; the large "
         "dot is their mean. Such a picture can be made in a simulation only: it shows what privacy is to hide."

@@ -20,7 +20,8 @@ from hush.execution.phase import Layout
 from hush.execution.simulation import Simulation
 from hush.posterior import Posterior, calibration
 from hush.settings.run import MOST_SAMPLES
-from hush.store.folder import SAMPLES, RunFolder
+from hush.store import RunFolder
+from hush.store.files import SAMPLES
 
 Array = np.ndarray[Any, Any]
 
@@ -113,7 +114,7 @@ class Samples:
             return None
         lanes, dimension = self._simulation.models.shape
         if self._files is not None:
-            path = self._files.path / SAMPLES
+            path = SAMPLES.path(self._files.path)
             values: Array = np.memmap(path, np.float32, "r", shape=(self.taken, lanes, dimension))
         else:
             values = np.array(self._kept)
