@@ -10,7 +10,7 @@ import pytest
 from report_samples import made
 
 from hush.models.wrap import wrap
-from hush.report import words
+from hush.report import formatting
 from hush.report.classes import picture
 from hush.report.plots import curve
 from hush.report.style import drawing, png, svg
@@ -243,7 +243,7 @@ def test_pictures_need_clients_and_classes():
     ],
 )
 def test_bits_in_words(value, said):
-    assert words.bits(value) == said
+    assert formatting.bits(value) == said
 
 
 @pytest.mark.parametrize(
@@ -251,4 +251,4 @@ def test_bits_in_words(value, said):
     [(0, "0 s"), (59.6, "1 min 0 s"), (3599.7, "1 h 0 min"), (86400, "24 h 0 min"), (float("inf"), "not finite")],
 )
 def test_seconds_in_words(value, said):
-    assert words.seconds(value) == said
+    assert formatting.seconds(value) == said

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from hush.report import markup, words
+from hush.core.columns import AXES, TOTALS, column
+from hush.report import formatting, markup
 from hush.report.classes import Counts, picture
 from hush.report.plots import chart, lines
 from hush.report.posterior_page import calibration_section, posterior_section
@@ -17,8 +18,8 @@ from hush.store import Unreadable, files, load_records, load_table
 from hush.store.manifest import matches
 from hush.store.reading import damaged, load_archive, load_or_warn, load_settings, load_status, require_run, was_killed
 from hush.store.records import (
-    TOTALS,
     Point,
+    costs,
     flat,
     information,
     lost,
@@ -29,8 +30,8 @@ from hush.store.records import (
     swept,
 )
 
-AGAINST = ("uplink_bits", "channel_uses", "round", "epsilon", "energy", "seconds", "channel_seconds")
-FILES_AGAINST = ("round", "uplink_bits", "epsilon")
+# Of one run, a curve against its local steps would look like the one against its rounds.
+AGAINST = [name for name in AXES if column(name).prominence < 4]
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
@@ -113,30 +114,31 @@ def _said(folder: Path) -> list[tuple[str, str]]:
     if table is None:
         return []
     sent = table["uplink_bits"]
-    return [("sent by one client", f"median {words.bits(sent.median())}, most {words.bits(sent.max())}")]
+    return [("sent by one client", f"median {formatting.bits(sent.median())}, most {formatting.bits(sent.max())}")]
 
 
 def _numbers(
     records: pd.DataFrame, status: dict[str, Any], counts: Counts | None, settings: str, said: list[tuple[str, str]]
 ) -> list[str]:
-    pairs = [("rounds", words.count(status["round"]))] if "round" in status else []
+    pairs = [("rounds", formatting.count(status["round"]))] if "round" in status else []
     clients = len(counts) if counts is not None else _clients(settings)
-    pairs += [("clients", words.count(clients))] if clients is not None else []
-    pairs += [("parameters d", words.count(status["dimension"]))] if "dimension" in status else []
+    pairs += [("clients", formatting.count(clients))] if clients is not None else []
+    pairs += [("parameters d", formatting.count(status["dimension"]))] if "dimension" in status else []
     if len(records) == 0:
         nothing = "There are no numbers to show: the run stopped before its first evaluation."
         return [markup.facts(pairs), f'<p id="no-records">{nothing}</p>']
     found = points(records)
-    pairs += [("repetitions", words.count(records["repetition"].nunique()))]
-    pairs += [("sweep points", words.count(len(found)))] if len(found) > 1 else []
+    pairs += [("repetitions", formatting.count(records["repetition"].nunique()))]
+    pairs += [("sweep points", formatting.count(len(found)))] if len(found) > 1 else []
     if len(found) == 1:
-        shown = [name for name in (*measures(records)[:1], "uplink_bits", "epsilon") if name in records.columns]
-        pairs += [(words.meaning(name), words.in_words(name, summary(records, name)[0])) for name in shown]
+        first = [name for name in TOTALS if column(name).prominence == 1 and name in records.columns]
+        shown = [*measures(records)[:1], *first]
+        pairs += [(column(name).label, formatting.in_words(name, summary(records, name)[0])) for name in shown]
     pairs += said
     if "seconds" in records.columns:
-        pairs += [("training time", words.seconds(float(records["seconds"].max())))]
+        pairs += [(column("seconds").label, formatting.seconds(float(records["seconds"].max())))]
     if "compile_seconds" in status:
-        pairs += [("time to compile", words.seconds(float(status["compile_seconds"])))]
+        pairs += [("time to compile", formatting.seconds(float(status["compile_seconds"])))]
     return [markup.facts(pairs), *_summary(records, found)]
 
 
@@ -149,14 +151,13 @@ def _clients(settings: str) -> int | None:
 def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
     several = records["repetition"].nunique() > 1
     note = "mean ± standard deviation over repetitions" if several else "one repetition"
-    costs = [name for name in TOTALS if name != "iterations" and name in records.columns]
-    columns = [*measures(records), *costs]
+    columns = [*measures(records), *costs(records)]
     names = swept(records)
-    heads = [*names, "rounds", *map(words.meaning, columns)]
+    heads = [*names, "rounds", *(column(name).label for name in columns)]
     rows = [
         [
             *(f"{value:g}" for value in point.settings.values()),
-            words.count(point.frame["round"].max()),
+            formatting.count(point.frame["round"].max()),
             *(_cell(point.frame, name) for name in columns),
         ]
         for point in found
@@ -165,10 +166,10 @@ def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
     return [heading, markup.table("summary", heads, rows, len(names))]
 
 
-def _cell(frame: pd.DataFrame, column: str) -> str:
+def _cell(frame: pd.DataFrame, name: str) -> str:
     """A final mean and spread, and how many repetitions have no number to add to it."""
-    said = words.with_spread(column, *summary(frame, column))
-    gone, count = lost(frame, column), repetitions(frame)
+    said = formatting.with_spread(name, *summary(frame, name))
+    gone, count = lost(frame, name), repetitions(frame)
     return f"{said} ({gone} of {count} not finite)" if 0 < gone < count else said
 
 
@@ -176,8 +177,8 @@ def _curves(records: pd.DataFrame, folder: Path) -> list[str]:
     body: list[str] = []
     for measure in measures(records):
         axes = [name for name in AGAINST if name in records.columns]
-        drawn = [_curve(records, measure, against, folder, against in FILES_AGAINST) for against in axes]
-        heading = words.meaning(measure).capitalize()
+        drawn = [_curve(records, measure, name, folder, as_file=column(name).prominence == 1) for name in axes]
+        heading = column(measure).label.capitalize()
         body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
     others = [_curve(records, name, "round", folder) for name in information(records)]
     if others:
@@ -191,9 +192,11 @@ def _curve(records: pd.DataFrame, measure: str, against: str, folder: Path, as_f
     drawn = settled(chart(lines(records), measure, against, SMALL))
     if as_file:
         write_png(drawn, path)
-    said = f"{words.meaning(measure)} against {words.cost(against)}"
+    said = f"{column(measure).label} against {formatting.cost(against)}"
     band = "mean, and band from the lowest to the highest repetition" if records["repetition"].nunique() > 1 else ""
     caption = f"{said[0].upper()}{said[1:]}" + (f": {band}." if band else ".")
+    if column(measure).role == "information":
+        caption += f" It is {column(measure).meaning}."
     ends = "; ".join(
         ": ".join(part for part in (point.label, _cell(point.frame, measure)) if part) for point in points(records)
     )
@@ -204,10 +207,8 @@ def _classes(counts: Counts | None, folder: Path) -> list[str]:
     if counts is None:
         return []
     sizes = counts.sum(1)
-    said = (
-        f"{words.count(len(counts))} clients hold {words.count(sizes.sum())} examples of {counts.shape[1]} classes, "
-        f"from {words.count(sizes.min())} to {words.count(sizes.max())} each."
-    )
+    clients, examples, least, most = map(formatting.count, (len(counts), sizes.sum(), sizes.min(), sizes.max()))
+    said = f"{clients} clients hold {examples} examples of {counts.shape[1]} classes, from {least} to {most} each."
     drawn = picture(counts)
     path = files.CLASS_COUNTS_PICTURE.path(folder)
     write_png(drawn, path)

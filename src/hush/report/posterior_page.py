@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from hush.core.columns import SCORES
 from hush.posterior import Posterior
 from hush.posterior.tables import named
 from hush.report import markup
@@ -21,7 +22,6 @@ SHOWN = 6  # parameters
 ROOM = 1 << 20  # bytes that a posterior file takes beside its samples
 AGREED = 1.1  # the R-hat below which chains are taken to sample one law
 DIAGNOSED = 2_000  # parameters whose chains are compared: more would keep the end of a run waiting
-SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}
 
 
 def write_posterior(folder: RunFolder, posterior: Posterior) -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from hush.core.columns import OF_A_CLIENT
 from hush.privacy.shown import rounded_up
-from hush.report import markup, words
+from hush.report import formatting, markup
 from hush.report.style import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
 from hush.store import load_settings, load_table
 from hush.store.files import CLIENTS, CLIENTS_PICTURE, UPDATES, UPDATES_PICTURE
@@ -35,7 +36,7 @@ def privacy_section(folder: Path, status: dict[str, Any]) -> list[str]:
         first = table[table["repetition"] == table["repetition"].min()]
         drawn = spent_by_each(first)
         write_png(drawn, CLIENTS_PICTURE.path(folder))
-        said = f"What each of {words.count(first['client'].nunique())} clients has spent, first repetition."
+        said = f"What each of {formatting.count(first['client'].nunique())} clients has spent, first repetition."
         body.append(markup.figure("clients", drawn, said, said, "wide"))
     return body
 
@@ -75,10 +76,10 @@ def spent_by_each(clients: pd.DataFrame) -> Drawing:
     figure = drawing(2.9 * len(columns), 2.6)
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(columns))), columns, strict=True):
         dress(ax)
-        unit = words.unit(name, float(clients[name].max()))
+        unit = formatting.unit(name, float(clients[name].max()))
         values = clients[name].to_numpy(dtype=float) / unit.size
         ax.hist(values[np.isfinite(values)], bins=min(20, max(1, len(np.unique(values)))), color=PALETTE[0])
-        said = {"epsilon": "ε of a client", "rounds": "rounds it took part in", "uplink_bits": "sent by it"}[name]
+        said = OF_A_CLIENT[name]
         ax.set_xlabel(f"{said} ({unit.name})" if unit.name else said)
         ax.set_ylabel("clients")
     return figure

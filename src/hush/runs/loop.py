@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hush.core.columns import in_order, together
 from hush.execution.simulation import Simulation
 from hush.runs.errors import Diverged, Interrupted, WriteFailed
 from hush.runs.limits import Limits
@@ -161,16 +162,14 @@ class Loop:
         return not self.rows or self.rows[-1]["round"] < self.simulation.round
 
     def _evaluate(self, display: Display) -> dict[str, float]:
-        drawn = {} if self.samples is None else self.samples.scores()
-        columns = self.simulation.evaluate() | drawn | self.simulation.ledger.read()
-        first = [name for name in ("train_loss", "test_loss", "accuracy") if name in columns]
-        names = first + [name for name in columns if name not in first]
+        measured, drawn = self.simulation.evaluate(), {} if self.samples is None else self.samples.scores()
+        columns = {name: measured[name] for name in in_order(measured)} | drawn | self.simulation.ledger.read()
         worst, capacity = self._epsilons().max(1) if self.spending else [], self.asked.capacity
         rows = [
             {"repetition": lane.repetition}
             | lane.settings
             | {"round": self.simulation.round}
-            | {name: columns[name][index].item() for name in names}
+            | {name: values[index].item() for name, values in columns.items()}
             | ({"epsilon": float(worst[index])} if self.spending else {})
             | {"seconds": self.seconds}
             | ({} if capacity is None else {"channel_seconds": columns["uplink_bits"][index] / capacity})
@@ -182,8 +181,8 @@ class Loop:
         if self.files is not None:
             self.files.append(rows)
         self._notice_divergence(columns["train_loss"], display)
-        shown = {name: float(np.mean(columns[name])) for name in names}
-        return shown | ({"epsilon": float(np.max(worst))} if self.spending else {})
+        told = columns | ({"epsilon": worst} if self.spending else {})
+        return {name: together(name, values) for name, values in told.items()}
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hush.core.columns import SCORES
 from hush.core.flat import unravelled
 from hush.execution import mesh
 from hush.execution.engine import on_mesh, over_lanes
@@ -104,7 +105,7 @@ class Samples:
             return {}
         if self._sums is None:
             nothing = np.full(len(self._simulation.lanes), np.nan)
-            return {f"predictive_{name}": nothing for name in ("accuracy", "brier", "nll", "ece")}
+            return {f"predictive_{name}": nothing for name in SCORES}
         found = _scores(self._sums / self.taken, calibration.labels(self._simulation.placed))
         return {f"predictive_{name}": np.asarray(values) for name, values in found.items()}
 
