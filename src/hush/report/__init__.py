@@ -1,1 +1,1 @@
-"""Runs and what they leave behind: records, folders, plots, reports."""
+"""A run folder in, pages and pictures out."""

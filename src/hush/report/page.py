@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from hush.core.columns import AXES, TOTALS, column
+from hush.core.columns import AXES, EVERYWHERE, TABLES, TOTALS, column
 from hush.report import formatting, markup
 from hush.report.classes import Counts, picture
 from hush.report.plots import chart, lines
@@ -31,7 +31,7 @@ from hush.store.records import (
 )
 
 # Of one run, a curve against its local steps would look like the one against its rounds.
-AGAINST = [name for name in AXES if column(name).prominence < 4]
+AGAINST = [name for name in AXES if column(name).told <= TABLES]
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
@@ -131,7 +131,7 @@ def _numbers(
     pairs += [("repetitions", formatting.count(records["repetition"].nunique()))]
     pairs += [("sweep points", formatting.count(len(found)))] if len(found) > 1 else []
     if len(found) == 1:
-        first = [name for name in TOTALS if column(name).prominence == 1 and name in records.columns]
+        first = [name for name in TOTALS if column(name).told == EVERYWHERE and name in records.columns]
         shown = [*measures(records)[:1], *first]
         pairs += [(column(name).label, formatting.in_words(name, summary(records, name)[0])) for name in shown]
     pairs += said
@@ -177,7 +177,7 @@ def _curves(records: pd.DataFrame, folder: Path) -> list[str]:
     body: list[str] = []
     for measure in measures(records):
         axes = [name for name in AGAINST if name in records.columns]
-        drawn = [_curve(records, measure, name, folder, as_file=column(name).prominence == 1) for name in axes]
+        drawn = [_curve(records, measure, name, folder, as_file=column(name).told == EVERYWHERE) for name in axes]
         heading = column(measure).label.capitalize()
         body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
     others = [_curve(records, name, "round", folder) for name in information(records)]

@@ -13,6 +13,7 @@ import pandas as pd
 from hush.store import manifest
 from hush.store.files import CHECKPOINT, MANIFEST, RECORDS, RECORDS_SO_FAR, SETTINGS, STATUS
 from hush.store.lock import in_use
+from hush.store.records import IDENTITY, swept
 
 Array = np.ndarray[Any, Any]
 IN_CHECKPOINT = "records/"  # how the names of the records' columns begin in a checkpoint
@@ -178,7 +179,6 @@ def _parsed(path: Path) -> pd.DataFrame:
     try:
         records = pd.read_csv(StringIO(whole))
         # A run that went on from a checkpoint may have written some rounds twice.
-        swept = [name for name in records.columns if "." in name]
-        return records.drop_duplicates(["repetition", *swept, "round"], keep="last", ignore_index=True)
+        return records.drop_duplicates([*IDENTITY, *swept(records)], keep="last", ignore_index=True)
     except (ValueError, KeyError) as error:
         raise Unreadable(f"is no table of records: {error}") from error

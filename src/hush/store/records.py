@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hush.core.columns import KNOWN, TOTALS, column, together
+from hush.core.columns import KNOWN, TABLES, TOTALS, column, together
 
 IDENTITY = tuple(name for name, each in KNOWN.items() if each.role == "identity")
 AGAINST = ("round", *TOTALS)  # what a curve can be drawn against
@@ -34,12 +34,12 @@ def measures(records: pd.DataFrame) -> list[str]:
     names = list(records.columns)
     end = min((names.index(name) for name in TOTALS if name in names), default=len(names))
     ahead = [name for name in _measured(records) if names.index(name) < end]
-    return sorted(ahead, key=lambda name: column(name).prominence)
+    return sorted(ahead, key=lambda name: column(name).told)
 
 
 def costs(records: pd.DataFrame) -> list[str]:
     """The totals that full tables show."""
-    return [name for name in TOTALS if column(name).prominence < 4 and name in records.columns]
+    return [name for name in TOTALS if column(name).told <= TABLES and name in records.columns]
 
 
 def information(records: pd.DataFrame) -> list[str]:
