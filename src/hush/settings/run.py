@@ -26,8 +26,7 @@ WHERE_CLIENTS_RETIRE = {"identity": "where clients retire"}
 class RunSettings:
     """How long, from which seed, how often; and how the work is laid out, which changes no result.
 
-    rounds, evaluate_every      how many rounds (of a settings file without a budget, 100), and how many of them between
-                                evaluations
+    rounds, evaluate_every      how many rounds (in a file without a budget 100), and how many between evaluations
     seed, repetitions           where randomness begins; how many independent repetitions, or a list of their numbers
     sweep                       values of float settings, by their paths; in a settings file, a table of its own
     bit_budget                  stop at the last round that it pays for: uplink bits of all clients together
