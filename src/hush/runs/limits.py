@@ -1,4 +1,4 @@
-"""What ends a run before its time: a number of rounds, a budget of bits, a budget of privacy."""
+"""What ends a run: a number of rounds, a budget of bits, a budget of privacy."""
 
 from dataclasses import dataclass
 from typing import Any
