@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench slow clean torch help
+.PHONY: demo test check bench slow clean torch architecture help
 
 help:
 	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
@@ -52,3 +52,6 @@ bench: $(READY)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .compiled
+
+architecture: $(READY)
+	$(BIN)/python tools/architecture.py

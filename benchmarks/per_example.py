@@ -38,8 +38,8 @@ import hush_workloads
 import one_client
 import workloads
 from hush.channel import Noisy
-from hush.core.contract import ClientData
 from hush.core.keys import root
+from hush.core.problem import ClientData
 from hush.execution.simulation import Simulation
 from hush.local import Batches, ClippedPerExample, LocalSGD, MeanGradient, Oracle
 from hush.uplink import Clip, Gaussian

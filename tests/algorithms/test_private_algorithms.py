@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.local import ClippedPerExample, ControlVariate, Fresh, Full, LocalSGD, Perturbed, Scaffold, Subset
 from hush.privacy import NoGuarantee, describe
 from hush.server import AddWithControl, Replace

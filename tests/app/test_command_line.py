@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from hush.algorithms import ALGORITHMS
 from hush.app import commands, failures
-from hush.app.bibliography import ENTRIES, USES
+from hush.app.bibliography import ENTRIES
+from hush.app.citations import USES
 from hush.app.listing import SLOTS
 from hush.app.main import app
 from hush.data.download import DataUnavailable

@@ -9,6 +9,7 @@ import pytest
 import hush
 from hush.channel import Alignment, Constant, FullPower, GaussianReal, Groups, LeastSquares, OverTheAir, PerClient
 from hush.core.contract import Statistics
+from hush.core.evaluation import measures
 from hush.core.keys import at, root
 from hush.execution.simulation import Simulation
 from hush.privacy.air import missing_noise
@@ -132,7 +133,7 @@ def test_messages_must_be_bounded(uplink, message):
 def test_updates_of_local_training_travel_too(quadratic):
     algorithm = hush.over_the_air(steps=3, lr=0.05, server_lr=1.0, noise_variance=1e-4, bound=1.0)
     result = hush.run(algorithm, quadratic, 20, evaluate_every=20, progress=False)
-    assert result.records["train_loss"].iloc[-1] < float(quadratic.evaluate(jnp.zeros(3))["train_loss"])
+    assert result.records["train_loss"].iloc[-1] < float(measures(quadratic, jnp.zeros(3))["train_loss"])
 
 
 def test_what_is_refused():

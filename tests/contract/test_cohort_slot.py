@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jax import random
 
 from hush.cohort import COHORTS, ByWeight, Cyclic, Everyone, Poisson, SchemeI, SchemeII, Uniform
-from hush.core.contract import Population
+from hush.core.problem import Population
 
 SIZES = np.array([1, 2, 3, 4, 5, 6, 7])
 POPULATION = Population(SIZES)

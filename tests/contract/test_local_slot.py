@@ -18,16 +18,22 @@ from hush.local import (
     DIRECTIONS,
     LOCAL_RULES,
     ORACLES,
+    Beside,
     ClippedPerExample,
     ClippedToBroadcast,
     ControlVariate,
+    Dynamic,
     Fresh,
     Full,
     Gradient,
     GradientCorrection,
     Langevin,
+    LinearPenalty,
+    LocalOptimiser,
     LocalSGD,
     MeanGradient,
+    Normalised,
+    PersonalPart,
     Perturbed,
     Proximal,
     Replacement,
@@ -50,16 +56,22 @@ RULES = {
     "noisy steps on a grid": replace(SGD, batches=Fresh(1), oracle=ClippedPerExample(1.0, 0.5, grid=Grid())),
     "clipped to broadcast": ClippedToBroadcast(SGD),
     "langevin": replace(SGD, direction=(Langevin(1.0, 0.5, 0.1),)),
+    "adam": replace(SGD, optimiser=LocalOptimiser("adam")),
+    "normalised": Normalised(SGD),
+    "dynamic": Dynamic(replace(SGD, direction=(LinearPenalty(), Proximal(0.1)))),
+    "beside": Beside(SGD, replace(SGD, direction=(Proximal(0.1),))),
+    "personal part": PersonalPart(SGD, ((2, 5), (7, 8))),
     "all directions": replace(SGD, direction=(WeightDecay(0.1), Proximal(0.1), GradientCorrection())),
 }
 
 
 def test_every_piece_is_here():
     assert {type(rule) for rule in RULES.values()} == set(LOCAL_RULES.values())
-    assert len(LOCAL_RULES) == 5
-    assert {type(turn) for rule in RULES.values() for turn in getattr(rule, "direction", ())} | {ControlVariate} == set(
-        DIRECTIONS.values()
-    )
+    assert len(LOCAL_RULES) == 9
+    assert {type(turn) for rule in RULES.values() for turn in getattr(rule, "direction", ())} | {
+        ControlVariate,
+        LinearPenalty,
+    } == set(DIRECTIONS.values())
     assert set(BATCHES.values()) == {Full, Shuffled, Subset, Fresh, Replacement}
     assert set(ORACLES.values()) == {MeanGradient, ClippedPerExample}
 
@@ -67,7 +79,7 @@ def test_every_piece_is_here():
 def told(problem):
     model = ravel_pytree(problem.init(root(0)))[0]
     noise = 0.1 * random.normal(root(1), (2, model.size))
-    vectors = {"model": model + noise[0], "control": noise[1], "clip": jnp.ones(1)}
+    vectors = {"model": model + noise[0], "control": noise[1], "clip": jnp.ones(1), "shared": model[4:]}
     return vectors | {"round": jnp.int32(0), "common": root(6)}
 
 
@@ -77,8 +89,8 @@ def test_one_client_is_a_slice_of_many(unequal, name):
     state = rule.init(broadcast["model"])
 
     def one(client):
-        message, info = rule(at(root(2), client), broadcast, state, unequal.client(client))
-        return message, info, rule.commit(broadcast, state, message)
+        message, memory, info = rule(at(root(2), client), broadcast, state, unequal.client(client))
+        return message, info, rule.commit(broadcast, memory, message)
 
     many = jax.jit(jax.vmap(one))(jnp.arange(7))
     alone = jax.jit(one)

@@ -19,6 +19,9 @@ from hush.server import (
     SERVER_RULES,
     AdaptingClip,
     Add,
+    AddDynamic,
+    AddNormalised,
+    AddToShared,
     AddWithControl,
     CorrelatedNoise,
     Gather,
@@ -57,6 +60,9 @@ RULES = {
     "add": Add(0.5),
     "replace": Replace(),
     "add_with_control": AddWithControl(0.5),
+    "add_normalised": AddNormalised(0.5),
+    "add_dynamic": AddDynamic(0.5),
+    "add_to_shared": AddToShared(((0, 1),), 0.5),
     "gather": Gather(),
     "optimiser": Optimiser("adam", {"learning_rate": 0.1}),
     "adapting_clip": AdaptingClip(Add(0.5), initial=2.0),
@@ -68,7 +74,7 @@ def test_every_piece_is_here():
     assert {name: type(stage) for name, stage in STAGE_EXAMPLES.items()} == STAGES
     assert {name: type(rule) for name, rule in RULES.items()} == SERVER_RULES
     assert {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir} == CHANNELS
-    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (11, 7, 3)
+    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (11, 10, 3)
 
 
 @pytest.mark.parametrize("name", STAGE_EXAMPLES)
@@ -122,7 +128,8 @@ def test_a_server_rule_keeps_its_word(name):
     model = random.normal(root(0), (4,))
     state = rule.init(model)
     assert set(rule.provides) <= set(state)
-    received = {message: random.normal(root(1), (1 if message == "below" else 4,)) for message in rule.receives}
+    sizes = {"below": 1, "length": 1, "update": state.get("shared", model).size}
+    received = {message: random.normal(root(1), (sizes.get(message, 4),)) for message in rule.receives}
     moved = rule(root(2), state | {"round": jnp.int32(0)}, received, jnp.float32(0.3))
     assert set(moved) <= set(state)
     for entry in moved:

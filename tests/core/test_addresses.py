@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hush
-from hush.core.contract import Population
 from hush.core.keys import at, root
+from hush.core.problem import Population
 from hush.execution.lanes import Lane, check_sweep, float_settings, keys, lay_out
 from hush.tasks.problem import Numbered
 

@@ -118,3 +118,29 @@ def test_a_simulation_refuses_noise_that_nobody_can_repeat():
     problem = hush.tasks.digits(clients=3)
     with pytest.raises(ValueError, match="simulate the one it was made of"):
         hush.run(hush.on_device(made), problem, 1, progress=False)
+
+
+class Boastful(hush.uplink.STAGES["clip"].__base__):
+    """Says that it costs one bit, and packs nothing."""
+
+    def __call__(self, key, vector, state):
+        return vector, state, {"bits": 1}
+
+
+def test_a_device_sends_the_bytes_that_are_counted():
+    """And refuses a stage whose bits nothing packs."""
+    problem = hush.tasks.quadratic(np.ones((2, 3, 2)), np.ones((2, 3)))
+    agreed = {"dimension": 2, "rounds": 4, "epsilon": 1e3, "delta": 1e-5}
+    noisy = hush.uplink.GridGaussian(1.0, 8.0)
+    told = {"model": jnp.zeros(2), "round": np.int32(0)}
+
+    def step(*uplink):
+        algorithm = hush.Algorithm(hush.cohort.Everyone(), hush.local.Gradient(), uplink)
+        guard = hush.network.Guard(algorithm, problem.population, 0, **agreed)
+        return hush.network.device_step(guard, told, hush.init_client(algorithm, jnp.zeros(2)), problem.client(0))
+
+    for stages in ((noisy,), (noisy, hush.uplink.QSGD(3)), (noisy, hush.uplink.TopK(1))):
+        payloads, _, info = step(*stages)
+        assert 8 * len(payloads["update"]) == int(info["bits"])
+    with pytest.raises(ValueError, match="counts 1 bits and sends 64: a stage has bits that no Coder packs"):
+        step(noisy, Boastful())

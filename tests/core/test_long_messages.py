@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import hush
-from hush.core.algorithm import Algorithm, InTurn, client_step
+from hush.core.algorithm import Algorithm, InTurn
 from hush.core.contract import LocalRule, Stage
 from hush.core.counts import count
 from hush.core.keys import root
+from hush.core.round import client_step
 from hush.execution.simulation import Simulation
 from hush.uplink import QSGD, ErrorFeedback
 from hush.wire import lengths, sparse_bits
@@ -85,7 +86,7 @@ class Echo(LocalRule):
     sends = ("update", "control")
 
     def __call__(self, key, broadcast, state, data):
-        return dict.fromkeys(self.sends, broadcast["model"]), {"steps": jnp.int32(1)}
+        return dict.fromkeys(self.sends, broadcast["model"]), state, {"steps": jnp.int32(1)}
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hush.core.algorithm import _watched
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND
 from hush.core.clipping import clip, clipping, weighted_sum
 from hush.core.contract import Mixing
 from hush.core.keys import root
 from hush.core.norms import norm, norms, power_of_two
-from hush.execution.phase import _heard
+from hush.execution.phase import _heard, watched
 from hush.local import ClippedToBroadcast, LocalSGD
 from hush.server import AdaptingClip
 from hush.uplink import Clip
@@ -129,7 +128,7 @@ class Says(LocalSGD):
     """Sends what it is told as the model."""
 
     def __call__(self, key, broadcast, state, data):
-        return {"update": broadcast["model"]}, {"steps": jnp.int32(1)}
+        return {"update": broadcast["model"]}, state, {"steps": jnp.int32(1)}
 
 
 RULE = ClippedToBroadcast(Says(lr=0.1, steps=1), weight=0.3)
@@ -163,10 +162,10 @@ def test_a_clip_that_follows_a_quantile_stays_where_it_may_be(start, share):
 
 @pytest.mark.parametrize(("one", "other"), [(1e-30, 1e-30), (1e30, 1e30), (1e-36, 1e36), (1.0, 1.0)])
 def test_angles_of_any_vectors(one, other):
-    found = _watched(one * jnp.array([3.0, 4.0]), other * jnp.array([4.0, 3.0]))
+    found = watched(one * jnp.array([3.0, 4.0]), other * jnp.array([4.0, 3.0]))
     assert float(found["local_norm"]) == pytest.approx(5 * one)
     assert float(found["cosine"]) == pytest.approx(0.96)
-    assert float(_watched(one * jnp.array([3.0, 4.0]), jnp.zeros(2))["cosine"]) == 0
+    assert float(watched(one * jnp.array([3.0, 4.0]), jnp.zeros(2))["cosine"]) == 0
 
 
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])

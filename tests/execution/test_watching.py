@@ -6,7 +6,7 @@ import pytest
 
 import hush
 from hush.core.contract import Draw
-from hush.execution.phase import _willing
+from hush.core.round import retire
 from hush.execution.simulation import Simulation
 
 
@@ -56,11 +56,11 @@ def test_who_has_no_rounds_left_declines_and_the_rest_make_up_for_it():
     draw = Draw(
         jnp.array([4, 1, 3, 0]), jnp.array([0.1, 0.2, 0.3, 0.4]), jnp.array([True, True, True, False]), jnp.float32(1)
     )
-    willing = _willing(draw, jnp.array([5, 0, 5, 2, 1]))
+    willing = retire(draw, jnp.array([5, 0, 5, 2, 1]))
     assert willing.ids[:2].tolist() == [4, 3]
     assert willing.active.tolist() == [True, True, False, False]
     np.testing.assert_allclose(willing.weights, [0.1 * 0.6 / 0.4, 0.3 * 0.6 / 0.4, 0, 0], rtol=1e-6)
-    nobody = _willing(draw, jnp.zeros(5, jnp.int32))
+    nobody = retire(draw, jnp.zeros(5, jnp.int32))
     assert not nobody.active.any()
     assert (nobody.weights == 0).all()
 

@@ -72,6 +72,11 @@ CASES = {
     "dp_fedavg, correlated": lambda: hush.dp_fedavg(
         2, 6, clip=0.1, noise_multiplier=0.5, draw="cyclic", bands=2, rounds=ROUNDS, **STEPS
     ),
+    "fednova": lambda: hush.fednova(clients=3, epochs=1, lr=0.1, batch=64),
+    "feddyn, coded": lambda: replace(hush.feddyn(clients=3, **STEPS), uplink=(QSGD(50),)),
+    "ditto": lambda: hush.ditto(clients=3, **STEPS),
+    "fedper": lambda: hush.fedper([(0, 100), (640, 650)], clients=3, **STEPS),
+    "local adam": lambda: hush.fedavg(clients=3, optimiser="adam", **STEPS),
     "over_the_air": lambda: hush.over_the_air(batch=8),
     "fa_ld": lambda: hush.fa_ld(steps=2, lr=1e-4, batch=8, scheme="II", per_round=3),
     "over_the_air, least squares": lambda: hush.over_the_air(steps=2, batch=8, rule=LeastSquares()),

@@ -11,8 +11,9 @@ import hush
 from hush.cohort import Uniform
 from hush.core import memory
 from hush.core.columns import check_measures
-from hush.core.contract import Channel, Cohort, Draw, LocalRule, Mixing, Population, Problem, ServerRule, Stage
+from hush.core.contract import Channel, Cohort, Draw, LocalRule, Mixing, ServerRule, Stage
 from hush.core.costs import bits_of_round
+from hush.core.problem import Population, Problem
 from hush.core.rehearsal import is_own, rehearse
 from hush.execution.admission import check_budget, check_memory, rounds_at_once
 from hush.execution.mesh import make
@@ -38,7 +39,7 @@ class Rule(LocalRule):
 
     def __call__(self, key, broadcast, state, data):
         message, info = {"update": broadcast["model"]}, {"steps": jnp.int32(1)}
-        return (message, info) if self.answer is None else self.answer(message, info)
+        return (message, state, info) if self.answer is None else self.answer(message, info)
 
     def commit(self, broadcast, state, sent):
         return state if self.forgets is None else self.forgets(state)
@@ -46,6 +47,10 @@ class Rule(LocalRule):
 
 class Silent(Rule):
     sends = ("gradient",)
+
+
+class Mute(Rule):
+    reports = ()
 
 
 class Odd(Stage):
@@ -104,36 +109,45 @@ def boom(*_):
 
 PIECES = [
     (
-        local(lambda m, i: ({"update": m["update"][:2]}, i)),
+        local(lambda m, i: ({"update": m["update"][:2]}, {}, i)),
         r"local \(Rule\) must send 'update' as float32",
     ),
-    (local(lambda m, i: ({"update": m["update"][None]}, i)), r"found float32 of shape \(1, 3\)"),
-    (local(lambda m, i: ({"update": m["update"].astype(jnp.bfloat16)}, i)), "found bfloat16 of shape"),
-    (local(lambda m, i: ({"update": m["update"].astype(int)}, i)), "found int32 of shape"),
-    (local(lambda m, i: ({"update": 1.0}, i)), r"must send 'update' as float32 of shape \(3,\), found float"),
-    (local(lambda m, i: (m["update"], i)), r"must send a dictionary of \['update'\], found float32 of shape"),
-    (local(lambda m, i: ({}, i)), r"must send a dictionary of \['update'\], found a dictionary of nothing"),
+    (local(lambda m, i: ({"update": m["update"][None]}, {}, i)), r"found float32 of shape \(1, 3\)"),
+    (local(lambda m, i: ({"update": m["update"].astype(jnp.bfloat16)}, {}, i)), "found bfloat16 of shape"),
+    (local(lambda m, i: ({"update": m["update"].astype(int)}, {}, i)), "found int32 of shape"),
+    (local(lambda m, i: ({"update": 1.0}, {}, i)), r"must send 'update' as float32 of shape \(3,\), found float"),
+    (local(lambda m, i: (m["update"], {}, i)), r"must send a dictionary of \['update'\], found float32 of shape"),
+    (local(lambda m, i: ({}, {}, i)), r"must send a dictionary of \['update'\], found a dictionary of nothing"),
     (
-        local(lambda m, i: (m | {"more": m["update"]}, i)),
+        local(lambda m, i: (m | {"more": m["update"]}, {}, i)),
         "found a dictionary of more, update",
     ),
-    (local(lambda m, i: m), "must return a message and an info, found dict"),
-    (local(lambda m, i: (m, i, {})), "must return a message and an info, found 3 things"),
-    (local(lambda m, i: None), "must return a message and an info, found nothing"),
-    (local(lambda m, i: (m, {})), r"must tell its number of 'steps' in its info, found \[\]"),
-    (local(lambda m, i: (m, None)), "must return its info as a dictionary, found nothing"),
-    (local(lambda m, i: (m, [1])), "must return its info as a dictionary, found list"),
-    (local(lambda m, i: (m, i | {"norms": jnp.ones(3)})), "must return one number for its info 'norms', found float32"),
-    (local(lambda m, i: (m, i | {"a.b": 1.0})), r"the info of local \(Rule\) 'a.b' needs a name of letters, digits"),
-    (local(lambda m, i: (m, i | {"round": 1.0})), "'round' has the name of a column of the records"),
-    (local(lambda m, i: (m, i | {3: 1.0})), "the call fails with ValueError"),
+    (local(lambda m, i: m), "must return a message, its memory and an info, found dict"),
+    (local(lambda m, i: (m, i)), "must return a message, its memory and an info, found 2 things"),
+    (local(lambda m, i: None), "must return a message, its memory and an info, found nothing"),
+    (local(lambda m, i: (m, {}, {})), r"must report \['steps'\] in its info, as it declares, found \[\]"),
+    (local(lambda m, i: (m, {}, None)), "must return its info as a dictionary, found nothing"),
+    (local(lambda m, i: (m, {}, [1])), "must return its info as a dictionary, found list"),
+    (
+        local(lambda m, i: (m, {}, i | {"norms": jnp.ones(3)})),
+        "must return one number for its info 'norms', found float32",
+    ),
+    (
+        local(lambda m, i: (m, {}, i | {"a.b": 1.0})),
+        r"the info of local \(Rule\) 'a.b' needs a name of letters, digits",
+    ),
+    (local(lambda m, i: (m, {}, i | {"round": 1.0})), "'round' has the name of a column of the records"),
+    (local(lambda m, i: (m, {}, i | {3: 1.0})), "the call fails with ValueError"),
     (local(boom), r"local \(Rule\): the call fails with KeyError: 'lost'"),
     (local(lambda m, i: m["update"] @ jnp.ones(7)), r"local \(Rule\): the call fails with TypeError: "),
-    (local(remembers=lambda m: {"own": m}, forgets=lambda s: {}), "must commit a state like the one it began with"),
+    (local(remembers=lambda m: {"own": m}, forgets=lambda s: {}), "must commit a memory like the one it began with"),
     (local(remembers=lambda m: {"own": m}, forgets=lambda s: {"own": s["own"][:1]}), r"\['own'\] as float32 of shape"),
     (local(remembers=lambda m: {"own": m}, forgets=lambda s: None), "found nothing instead of a dictionary of own"),
     (local(remembers=boom), "init fails with KeyError"),
-    ({"local": Silent(), "server": Serve()}, "works from .'update'., which local Silent does not send"),
+    (local(lambda m, i: (m, {"own": m["update"]}, i)), "must return a memory like the one it began with"),
+    ({"local": Silent(), "server": Serve()}, r"local \(Silent\) must send 'update', found \['gradient'\]"),
+    ({"local": Mute()}, r"local \(Mute\) must report 'steps', found \[\]"),
+    ({"uplink": (QSGD(3), Odd(lambda v, s: (v, s, {})))}, "after a code only Clip may stand"),
     (uplink(lambda v, s: (v, s)), r"uplink\[1\] \(Odd\) must return a vector, a state and an info, found 2 things"),
     (uplink(lambda v, s: v), "must return a vector, a state and an info, found float32"),
     (uplink(lambda v, s: None), "must return a vector, a state and an info, found nothing"),
@@ -212,7 +226,7 @@ class Own(Problem):
     def client(self, index):
         return Mine(self, jnp.asarray(index))
 
-    def evaluate(self, params, part=0, parts=1):
+    def evaluate(self, params, batch):
         right = {"train_loss": jnp.sum(jnp.zeros(1))}
         return right if self.measured is None else self.measured(right)
 

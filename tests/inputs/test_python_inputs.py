@@ -23,9 +23,9 @@ from hush.algorithms import (
 from hush.channel import Noisy, OverTheAir
 from hush.cohort import Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.check import LARGEST
-from hush.core.contract import Population
 from hush.core.grid import Grid
 from hush.core.keys import root
+from hush.core.problem import Population
 from hush.core.schedules import InverseTime, Optax, StronglyConvex
 from hush.execution.lanes import lay_out
 from hush.execution.simulation import Simulation

@@ -10,8 +10,8 @@ from jax import random
 from jax.flatten_util import ravel_pytree
 
 import hush
-from hush.core.contract import ClientData
 from hush.core.keys import root
+from hush.core.problem import ClientData
 from hush.models.layers import (
     FLATTEN,
     IMAGE_MEAN,

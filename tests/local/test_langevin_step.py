@@ -29,7 +29,7 @@ def test_noise_and_gradient_go_with_one_over_the_share(target):
 
     for c, share in enumerate([0.1, 0.3, 0.6]):
         key = at(root(1), c)
-        sent, _ = rule(key, told, {}, target.client(c))
+        sent, _, _ = rule(key, told, {}, target.client(c))
         A, m = (np.asarray(target.data[name][c], float) for name in ("precision", "mean"))
         noise = np.asarray(random.normal(at(key, "direction", 0, 0), (2,)), float)
         expected = -1e-3 * A @ (x - m) / share + np.sqrt(2 * 1e-3 * 2.0 / share) * noise

@@ -133,7 +133,7 @@ def test_gradients_of_a_client(pair: tuple[Supervised, Supervised]) -> None:
 
 
 def test_evaluate(pair: tuple[Supervised, Supervised], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hush.tasks.problem.EVALUATE_AT_ONCE", 7)
+    monkeypatch.setattr("hush.core.evaluation.EVALUATE_AT_ONCE", 7)
     found, expected = (eqx.filter_jit(p.evaluate)(params) for p, params in zip(pair, starts(pair), strict=True))
     assert set(found) == {"train_loss", "test_loss", "accuracy"}
     same(found, expected, **ONCE)

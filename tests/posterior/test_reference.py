@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.core.contract import Population, Problem
+from hush.core.problem import Population, Problem
 from hush.posterior import energy, reference_posterior, wasserstein
 from hush.posterior.quiet import arviz
 from hush.tasks.problem import supervised
@@ -128,7 +128,7 @@ class Other(Problem):
     def client(self, index):
         raise NotImplementedError
 
-    def evaluate(self, params, part=0, parts=1):
+    def evaluate(self, params, batch):
         return {}
 
 

@@ -10,6 +10,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 
 import hush
+from hush.core.evaluation import measures
 from hush.posterior.calibration import is_classifier, labels, probabilities, reliability, scores, scores_of
 
 quick = settings(derandomize=True, deadline=None, max_examples=60)
@@ -149,7 +150,7 @@ def test_probabilities_of_a_classifier_give_its_own_measures(unequal):
     table = probabilities(unequal, params)
     logits = unequal.model.apply(params, unequal.test[:][0])
     assert np.asarray(table) == pytest.approx(np.asarray(jax.nn.softmax(logits)), rel=1e-5)
-    found, own = scores(table, labels(unequal)), unequal.evaluate(params)
+    found, own = scores(table, labels(unequal)), measures(unequal, params)
     assert found["nll"] == pytest.approx(float(own["test_loss"]), rel=1e-5)
     assert found["accuracy"] == pytest.approx(float(own["accuracy"]))
 
@@ -162,7 +163,7 @@ def test_two_classes_chunk_by_chunk(examples):
     logit = np.asarray(problem.test.x) @ np.asarray(params)
     assert table.shape == (examples, 2)
     assert table[:, 1] == pytest.approx(1 / (1 + np.exp(-logit)), rel=1e-4)
-    found, own = scores(table, labels(problem)), problem.evaluate(params)
+    found, own = scores(table, labels(problem)), measures(problem, params)
     assert found["nll"] == pytest.approx(float(own["test_loss"]), rel=1e-4)
     assert found["accuracy"] == pytest.approx(float(own["accuracy"]))
 

@@ -74,7 +74,7 @@ class Says(LocalRule):
     needs: ClassVar[tuple[str, ...]] = ("model",)
 
     def __call__(self, key, broadcast, state, data):
-        return dict.fromkeys(self.sends, broadcast["model"]), {"steps": jnp.int32(1)}
+        return dict.fromkeys(self.sends, broadcast["model"]), state, {"steps": jnp.int32(1)}
 
 
 class Dice:

@@ -12,7 +12,7 @@ from dp_accounting import rdp
 import hush
 from hush.channel import Noisy
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, Uniform
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.local import (
     ClippedPerExample,
     ControlVariate,

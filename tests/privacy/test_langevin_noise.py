@@ -10,8 +10,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hush
-from hush.core.contract import Population
 from hush.core.keys import at, root
+from hush.core.problem import Population
 from hush.local import ClippedPerExample, ControlVariate, Fresh, Langevin, Perturbed, Scaffold
 from hush.privacy import NoGuarantee, describe
 from hush.server import AddWithControl

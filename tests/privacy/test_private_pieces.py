@@ -118,11 +118,11 @@ def test_a_message_clipped_to_the_broadcast_is_within_its_joint_bound(values, cl
         """Sends what it is given as the model."""
 
         def __call__(self, key, broadcast, state, data):
-            return {"update": broadcast["model"]}, {"steps": jnp.int32(1)}
+            return {"update": broadcast["model"]}, state, {"steps": jnp.int32(1)}
 
     rule = ClippedToBroadcast(Fixed(lr=0.1, steps=1), weight=0.3)
     vector = np.array(values, np.float32)
-    sent, _ = rule(root(0), {"model": jnp.asarray(vector), "clip": jnp.full(1, clip)}, {}, None)
+    sent, _, _ = rule(root(0), {"model": jnp.asarray(vector), "clip": jnp.full(1, clip)}, {}, None)
     joint = np.hypot(np.linalg.norm(np.asarray(sent["update"], float)), np.abs(float(sent["below"][0])))
     assert joint <= np.sqrt(1 + (0.3 / 2) ** 2) * (1 + 1e-5)
     norm = np.linalg.norm(vector.astype(float))

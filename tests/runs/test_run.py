@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import hush
+from hush.core.evaluation import measures
 from hush.execution.engine import unravelled
 from hush.runs import run as run_module
 from hush.store import FILES, RunFolder
@@ -47,7 +48,7 @@ def test_records_and_models(unequal):
     assert (result.history[-1] == result.vector).all()
     last = records[records["round"] == 7]
     for repetition in range(3):
-        found = unequal.evaluate(unravelled(unequal, result.vector[repetition]))
+        found = measures(unequal, unravelled(unequal, result.vector[repetition]))
         assert last["train_loss"].iloc[repetition] == pytest.approx(float(found["train_loss"]), rel=1e-5)
         assert last["accuracy"].iloc[repetition] == pytest.approx(float(found["accuracy"]), rel=1e-5)
     assert result.model(1)(np.zeros((1, 5, 1))).shape == (3,)

@@ -10,9 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 import hush
+from hush.core.evaluation import EVALUATE_AT_ONCE, measures
 from hush.core.keys import root
 from hush.tasks.measures import classification
-from hush.tasks.problem import EVALUATE_AT_ONCE, supervised
+from hush.tasks.problem import supervised
 
 
 def softmax_loss(W, b, x, y):
@@ -54,7 +55,7 @@ def test_evaluation_is_the_mean_over_all_examples_and_parts_add_up(problem, tabl
     right = (floats @ weights[0] + weights[1]).argmax(1) == y
     params = as_params(problem, weights)
     for parts in (1, 3, 4):
-        shares = [problem.evaluate(params, part, parts) for part in range(parts)]
+        shares = [measures(problem, params, part, parts) for part in range(parts)]
         found = {name: sum(float(share[name]) for share in shares) for name in shares[0]}
         assert found["train_loss"] == pytest.approx(losses.mean(), rel=1e-5)
         assert found["test_loss"] == pytest.approx(losses[:77].mean(), rel=1e-5)
@@ -95,7 +96,7 @@ def test_examples_that_clients_share_count_for_each(table, weights):
     model = hush.tasks.arrays(x, y, np.zeros(len(x), int), model="softmax").model
     problem = supervised((x, y.astype(np.int32)), [np.array([0, 1]), np.array([1, 2, 3, 4])], model, classification)
     losses = softmax_loss(*weights, x[:5].reshape(5, -1).astype(float), y[:5])
-    found = float(problem.evaluate(as_params(problem, weights))["train_loss"])
+    found = float(measures(problem, as_params(problem, weights))["train_loss"])
     assert found == pytest.approx((losses.sum() + losses[1]) / 6, rel=1e-5)
 
 
@@ -104,7 +105,7 @@ def test_quadratic_is_its_definition(matrices, quadratic):
     x = np.array([0.3, -0.2, 0.5])
     f = [0.5 * np.sum((A[i] @ x - b[i]) ** 2) for i in range(6)]
     params = jnp.asarray(x, jnp.float32)
-    assert float(quadratic.evaluate(params)["train_loss"]) == pytest.approx(np.mean(f), rel=1e-5)
+    assert float(measures(quadratic, params)["train_loss"]) == pytest.approx(np.mean(f), rel=1e-5)
     for i in range(6):
         found = hush.local.full_gradient(quadratic.client(i), params)
         np.testing.assert_allclose(found, A[i].T @ (A[i] @ x - b[i]), rtol=1e-4)

@@ -1,12 +1,18 @@
 """What the algorithms here share: the usual settings, as pieces."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from hush.cohort import Everyone, Uniform
 from hush.core.check import number
 from hush.core.contract import Cohort
+from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import Rate
 from hush.local import Direction, LocalSGD, WeightDecay, batches
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def participants(clients: int | None, weighting: str) -> Cohort:
@@ -14,19 +20,57 @@ def participants(clients: int | None, weighting: str) -> Cohort:
     return Everyone(weighting) if clients is None else Uniform(clients, weighting)
 
 
-def training(
-    steps: int | None,
-    epochs: int | None,
-    lr: Rate,
-    batch: int | None,
-    kind: str,
-    weight_decay: float,
+class Training(TypedDict, total=False):
+    """The keywords of local training that every algorithm with local SGD takes: see `local_sgd`."""
+
+    steps: int | None
+    epochs: int | None
+    lr: Rate
+    batch: int | None
+    sampling: str
+    weight_decay: float
+    optimiser: str | LocalOptimiser | None
+
+
+def local_sgd(
     *direction: Direction,
+    steps: int | None = None,
+    epochs: int | None = None,
+    lr: Rate = 0.1,
+    batch: int | None = None,
+    sampling: str = "shuffled",
+    weight_decay: float = 0.0,
+    optimiser: str | LocalOptimiser | None = None,
 ) -> LocalSGD:
-    """Local SGD for so many steps or epochs (one epoch if neither is said)."""
+    """Local SGD for so many steps or epochs (one epoch if neither is said), in batches (`None`: all of the data).
+
+    `sampling` is shuffled (reshuffled passes), subset (without replacement, once a round), fresh or replacement;
+    `optimiser` any of optax's, by name or with settings, in the place of plain SGD.
+    """
     length: dict[str, Any] = {"steps": steps, "epochs": 1 if steps is None and epochs is None else epochs}
-    decay = decaying(weight_decay)
-    return LocalSGD(as_rate(lr), **length, batches=batches(batch, kind), direction=(*decay, *direction))
+    chosen = LocalOptimiser(optimiser) if isinstance(optimiser, str) else optimiser
+    directions = (*decaying(weight_decay), *direction)
+    return LocalSGD(as_rate(lr), **length, batches=batches(batch, sampling), direction=directions, optimiser=chosen)
+
+
+def trained(function: Function) -> Function:
+    """Show the keywords of `Training` in an algorithm's own signature, which help, settings files and errors read."""
+    shared = [each for each in signature(local_sgd).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+    own = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    whole = signature(function).replace(parameters=[*own, *shared])
+
+    @wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            whole.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
+        return function(*arguments, **keywords)
+
+    checked.__signature__ = whole  # type: ignore[attr-defined]
+    hints = {each.name: get_type_hints(local_sgd)[each.name] for each in shared}
+    checked.__annotations__ = {**{n: h for n, h in get_type_hints(function).items() if n != "training"}, **hints}
+    return checked  # type: ignore[return-value]
 
 
 def as_rate(lr: Rate, name: str = "lr") -> Rate:

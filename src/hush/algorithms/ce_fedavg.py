@@ -1,7 +1,9 @@
 """Clipping-enabled FedAvg: paper 002, Algorithm 2, and the model clipping it is compared with in section 2.1."""
 
 from dataclasses import replace
+from typing import Unpack
 
+from hush.algorithms.assembly import Training, trained
 from hush.algorithms.fedavg import fedavg
 from hush.core.algorithm import Algorithm
 from hush.core.check import known, number
@@ -13,36 +15,22 @@ from hush.uplink import Clip
 CLIPPED = ("difference", "model")
 
 
+@trained
 def ce_fedavg(
     clients: int | None = None,
     *,
     clip: float,
     clipping: str = "difference",
-    steps: int | None = None,
-    epochs: int | None = None,
-    lr: Rate = 0.1,
-    batch: int | None = None,
     server_lr: Rate = 1.0,
-    weight_decay: float = 0.0,
-    sampling: str = "shuffled",
     weighting: str = "equal",
+    **training: Unpack[Training],
 ) -> Algorithm:
     """FedAvg whose clients clip what they send to the norm `clip`: their update (difference), or their whole model.
 
     Clipping alone is not private: `dp_fedavg` adds the noise. Other settings as in fedavg.
     """
     known("clipping", clipping, CLIPPED)
-    plain = fedavg(
-        clients,
-        steps=steps,
-        epochs=epochs,
-        lr=lr,
-        batch=batch,
-        server_lr=server_lr,
-        weight_decay=weight_decay,
-        sampling=sampling,
-        weighting=weighting,
-    )
+    plain = fedavg(clients, server_lr=server_lr, weighting=weighting, **training)
     server: ServerRule = plain.server
     if clipping == "model":
         if server_lr != 1.0:

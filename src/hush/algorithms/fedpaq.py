@@ -1,41 +1,29 @@
 """FedPAQ: paper 000, eq 6 and Algorithm 1 (Reisizadeh et al., AISTATS 2020): FedAvg whose updates are quantised."""
 
 from dataclasses import replace
+from typing import Unpack
 
+from hush.algorithms.assembly import Training, trained
 from hush.algorithms.fedavg import fedavg
 from hush.core.algorithm import Algorithm
 from hush.core.schedules import Rate
 from hush.uplink import QSGD
 
 
+@trained
 def fedpaq(
     clients: int | None = None,
     *,
-    steps: int | None = None,
-    epochs: int | None = None,
-    lr: Rate = 0.1,
-    batch: int | None = None,
     levels: int = 10,
     block: int | None = None,
     code: str = "dense",
     server_lr: Rate = 1.0,
-    weight_decay: float = 0.0,
-    sampling: str = "shuffled",
     weighting: str = "examples",
+    **training: Unpack[Training],
 ) -> Algorithm:
     """FedAvg with QSGD of `levels` levels on each update, whole or in blocks, sent as `code` (dense, fixed or elias).
 
     Other settings as in fedavg. Any algorithm is quantised the same way: `replace(scaffold(…), uplink=(QSGD(10),))`.
     """
-    plain = fedavg(
-        clients,
-        steps=steps,
-        epochs=epochs,
-        lr=lr,
-        batch=batch,
-        server_lr=server_lr,
-        weight_decay=weight_decay,
-        sampling=sampling,
-        weighting=weighting,
-    )
+    plain = fedavg(clients, server_lr=server_lr, weighting=weighting, **training)
     return replace(plain, uplink=(QSGD(levels, block, code),))

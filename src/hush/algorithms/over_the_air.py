@@ -1,6 +1,6 @@
 """Federated learning over the air: paper 001. Gradients or updates meet in a fading channel, as they are."""
 
-from hush.algorithms.assembly import as_rate, participants, training
+from hush.algorithms.assembly import as_rate, local_sgd, participants
 from hush.channel import Fading, FullPower, GaussianReal, OverTheAir, PowerRule
 from hush.core.algorithm import Algorithm
 from hush.core.check import number
@@ -31,7 +31,7 @@ def over_the_air(
     """
     local: LocalRule = Gradient(batches(batch, sampling))
     if steps is not None:
-        local = training(steps, None, lr, batch, sampling, 0.0)
+        local = local_sgd(steps=steps, lr=lr, batch=batch, sampling=sampling)
     noise_variance, bound = number("noise_variance", noise_variance), number("bound", bound)
     channel = OverTheAir(rule, fading, decibel, noise_variance, bound)
     cohort = participants(clients, "equal")

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hush.app.bibliography import ENTRIES, USES
+from hush.app.bibliography import ENTRIES
+from hush.app.citations import USES
 from hush.core.check import nearest
 from hush.settings import SettingsError, read
 from hush.store.files import SETTINGS

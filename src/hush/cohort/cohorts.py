@@ -16,8 +16,9 @@ from jax import random
 from scipy import stats
 
 from hush.core.check import at_most, known, positive, scalar, whole
-from hush.core.contract import Cohort, Draw, Population
+from hush.core.contract import Cohort, Draw
 from hush.core.keys import Key
+from hush.core.problem import Population
 from hush.core.shuffle import shuffled
 
 WEIGHTINGS = ("examples", "equal")
@@ -85,7 +86,7 @@ class Everyone(Cohort):
         return Draw(everyone, _importance(self.weighting, population), everyone >= 0, jnp.float32(1))
 
     def squared_weights(self, population: Population) -> jax.Array:
-        return jnp.sum(_importance(self.weighting, population) ** 2)
+        return population.squared_shares if self.weighting == "examples" else jnp.float32(1 / population.clients)
 
 
 class Uniform(Cohort):
@@ -157,7 +158,7 @@ class SchemeII(Cohort):
         return Draw(ids, population.shares[ids] / share, places >= 0, share)
 
     def squared_weights(self, population: Population) -> jax.Array:
-        return population.clients / self.size * jnp.sum(population.shares**2)  # w_i is Np_i/S with probability S/N
+        return population.clients / self.size * population.squared_shares  # w_i is Np_i/S with probability S/N
 
 
 class ByWeight(Cohort):
@@ -180,8 +181,8 @@ class ByWeight(Cohort):
         return Draw(ids, jnp.full(self.size, 1 / self.size), ids >= 0, jnp.float32(1))
 
     def squared_weights(self, population: Population) -> jax.Array:
-        p = population.shares  # S·w_i is binomial: a client drawn twice sends the same message twice
-        return jnp.sum(p * (1 - p) / self.size + p**2)
+        squares = population.squared_shares  # S·w_i is binomial: a client drawn twice sends the same message twice
+        return (1 - squares) / self.size + squares
 
 
 SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight

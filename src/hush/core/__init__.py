@@ -1,1 +1,1 @@
-"""The heart: the contract, the engine, and the keys that every draw comes from."""
+"""The contracts of pieces and problems, one round as pure functions, its costs, its ledger, and its addresses."""

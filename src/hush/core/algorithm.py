@@ -1,10 +1,5 @@
-"""An algorithm fills the five slots; `InTurn` lets several share a round. And one step of a client, and of the server.
+"""An algorithm fills the five slots; `InTurn` lets several share a round."""
 
-`client_step` and `server_step` are all of federated learning; the engine only calls them many times, and a device in
-the field calls the first of them once.
-"""
-
-from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -12,24 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from hush.core.check import scalar, shown, unknown_yet
-from hush.core.contract import (
-    Channel,
-    ClientData,
-    Cohort,
-    Info,
-    LocalRule,
-    Message,
-    ServerRule,
-    Stage,
-    State,
-    Vector,
-)
-from hush.core.counts import count
-from hush.core.keys import Key, at
-from hush.core.norms import norm, power_of_two, reciprocal
+from hush.core.coding import check_chain
+from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage, State
 from hush.core.plain import Add, Digital
-
-BITS_PER_NUMBER = 32
+from hush.core.problem import Vector
 
 
 class Algorithm(eqx.Module):
@@ -54,6 +35,8 @@ class Algorithm(eqx.Module):
         for name, piece, kind in slots:
             if not isinstance(piece, kind):
                 raise ValueError(f"the slot {name} takes a {kind.__name__}, found {type(piece).__name__}: {piece!r}")
+        check_chain(self.uplink)
+        _check_declared(self.local)
         missing = set(self.server.receives) - set(self.local.sends)
         if missing:
             raise ValueError(
@@ -71,6 +54,13 @@ class Algorithm(eqx.Module):
     def phases(self) -> tuple["Algorithm", ...]:
         """What happens in a round, in order."""
         return (self,)
+
+
+def _check_declared(local: LocalRule) -> None:
+    """Refuse a rule that does not send or report what every round needs."""
+    for what, name, declared in (("send", "update", local.sends), ("report", "steps", local.reports)):
+        if name not in declared:
+            raise ValueError(f"local ({type(local).__name__}) must {what} {name!r}, found {list(declared)}")
 
 
 def _check_bound(bound: Any, uplink: tuple[Stage, ...]) -> None:
@@ -125,63 +115,3 @@ def init_client(phase: Algorithm, model: Vector) -> State:
     template = phase.local.template(model)
     stages = {name: tuple(stage.init(vector) for stage in phase.uplink) for name, vector in template.items()}
     return {"local": phase.local.init(model), "uplink": stages}
-
-
-def broadcast(phase: Algorithm, state: State, common: Key | None = None) -> dict[str, Any]:
-    """What the server tells the cohort: the number of the round, and the vectors that the local rule needs.
-
-    `common` is a key that all clients of the round are told, to draw the same from it; a new one for every round.
-    """
-    shared = {} if common is None else {"common": common}
-    return {"round": state["round"]} | shared | {name: state[name] for name in phase.local.needs}
-
-
-def client_step(
-    phase: Algorithm,
-    key: Key,
-    told: Mapping[str, Any],
-    state: State,
-    data: ClientData,
-    towards: Vector | None = None,
-) -> tuple[Message, State, Info]:
-    """One client's part of a round: what it sends, what it remembers, and info with the exact `bits` it cost.
-
-    A simulation maps it. It believes what it is told; a device calls `hush.network.device_step`, which does not.
-
-    The bits are a `Count`, of which `int` makes a number. With a vector to look `towards`, info has the update's length
-    before the uplink and its cosine to that vector.
-    """
-    message, info = phase.local(at(key, "local"), told, state["local"], data)
-    if towards is not None:
-        info |= _watched(message["update"], towards)
-    sent: Message = {}
-    remembered = {}
-    bits = count(0)
-    for name, vector in message.items():
-        cost: Any = BITS_PER_NUMBER * vector.size
-        states = []
-        for j, stage in enumerate(phase.uplink):
-            vector, stage_state, seen = stage(at(key, "uplink", name, j), vector, state["uplink"][name][j])
-            cost = seen.pop("bits", cost)
-            info |= seen if name == "update" else {f"{name}_{key_}": value for key_, value in seen.items()}
-            states.append(stage_state)
-        sent[name], remembered[name] = vector, tuple(states)
-        bits += cost
-        info[f"{name}_norm"] = norm(vector)
-    state = {"local": phase.local.commit(told, state["local"], sent), "uplink": remembered}
-    return sent, state, info | {"bits": bits}
-
-
-def _watched(update: Vector, towards: Vector) -> Info:
-    """Paper 002, section 2.2: the magnitude of a client's update and its angle to the last global one."""
-    length, other = norm(update), norm(towards)
-    # Both at a length of about one, where no product leaves the range of floats.
-    scale, other_scale = (reciprocal(power_of_two(each)) for each in (length, other))
-    product = jnp.dot(scale * update, other_scale * towards, precision="highest")
-    lengths = jnp.maximum((scale * length) * (other_scale * other), jnp.finfo(jnp.float32).tiny)
-    return {"local_norm": length, "cosine": product / lengths}
-
-
-def server_step(phase: Algorithm, key: Key, state: State, received: Message, share: jax.Array) -> State:
-    """The server's part of a phase: the same names, moved by what was received."""
-    return state | phase.server(key, state, received, share)

@@ -84,6 +84,8 @@ COLUMNS = (
     Column("control_norm", "control norm", "the length of what a client sends for the control variate", "information"),
     Column("below_norm", "below norm", "the length of what a client sends on whether its update was clipped",
            "information"),
+    Column("length_norm", "length norm", "the number of local steps that a client sends beside its update",
+           "information"),
     Column("clipped", "share of messages clipped", "the share of messages that are longer than the clipping bound",
            "information", "share"),
     Column("clip", "clipping bound", "the bound that is adapted to the lengths of the updates", "information"),

@@ -1,4 +1,4 @@
-"""The contract: five slots, each a piece written for one client, and the problem they work on.
+"""The contract of pieces: five slots, each a piece written for one client. What they work on is `core.problem`.
 
     cohort ──> local ──> uplink ──> channel ──> server
     who        what a     what is    how          how the
@@ -16,116 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from hush.core.check import LARGEST, shown
-from hush.core.clipping import clipping, weighted_sum
-from hush.core.keys import Key
-from hush.core.norms import norms
+from hush.core.counts import Count, count
+from hush.core.keys import Key, root
+from hush.core.problem import ClientData, Population, Vector
 
-Vector = jax.Array  # [d], a model or a message, flat
-Params = Any  # a pytree, the same model inside local training
 State = dict[str, Any]
 Message = dict[str, Vector]
 Info = dict[str, Any]  # arrays, and `bits`, which are a `Count`
-
-
-class Population(eqx.Module):
-    """Who there is: N clients, their numbers of examples, and their shares p_i = n_i / n of the objective."""
-
-    sizes: jax.Array
-    shares: jax.Array
-    clients: int = eqx.field(static=True)
-    smallest: int = eqx.field(static=True)
-    largest: int = eqx.field(static=True)
-    examples: int = eqx.field(static=True)  # n, all clients' together, which 32 bits may not hold
-
-    def __init__(self, sizes: np.ndarray[Any, Any]) -> None:
-        sizes = np.asarray(sizes)
-        if sizes.ndim != 1 or len(sizes) == 0:
-            raise ValueError(f"a population needs a list of client sizes, found shape {sizes.shape}")
-        if sizes.dtype.kind not in "iu":
-            raise ValueError(f"client sizes must be whole numbers, found {sizes.dtype}: {shown(sizes.tolist())}")
-        if sizes.max() > LARGEST:
-            raise ValueError(
-                f"a client holds at most {LARGEST:,} examples, found {sizes.max():,} at client {sizes.argmax()}"
-            )
-        if sizes.min() < 1:
-            empty = np.flatnonzero(sizes < 1)
-            raise ValueError(
-                f"every client needs at least one example, found {len(empty)} without, the first is {empty[0]}"
-            )
-        self.sizes = jnp.asarray(sizes, jnp.int32)
-        self.examples = int(sizes.sum(dtype=np.int64))
-        self.shares = jnp.asarray(sizes / self.examples, jnp.float32)
-        self.clients, self.smallest, self.largest = len(sizes), int(sizes.min()), int(sizes.max())
-
-
-class ClientData(eqx.Module):
-    """One client's view of a problem: what its device holds and can compute."""
-
-    @property
-    @abstractmethod
-    def size(self) -> jax.Array:
-        """How many examples it holds."""
-
-    @property
-    @abstractmethod
-    def population(self) -> Population:
-        """Whom the client is one of."""
-
-    @property
-    def share(self) -> jax.Array:
-        """p_i, its part of all examples."""
-        return self.size / float(self.population.examples)
-
-    @property
-    def extent(self) -> tuple[int, int]:
-        """The fewest and the most examples that any client holds: shapes come from these."""
-        return self.population.smallest, self.population.largest
-
-    @abstractmethod
-    def unravel(self, vector: Vector) -> Params:
-        """The model as a pytree."""
-
-    @abstractmethod
-    def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
-        """Σ_r weights_r ∇ℓ(params; example rows_r)."""
-
-    @abstractmethod
-    def example_gradients(self, params: Params, rows: jax.Array) -> Params:
-        """∇ℓ(params; example rows_r), stacked over r."""
-
-    def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
-        """Σ_r weights_r · g_r · min(1, bound/‖g_r‖), g_r = ∇ℓ(params; example rows_r); not a number counts as zero."""
-        gradients = self.example_gradients(params, rows)
-        return weighted_sum(clipping(norms(gradients, skip=True), weights, bound), gradients)
-
-
-class Problem(eqx.Module):
-    """Data, model and loss: what is to be learned, by whom."""
-
-    population: eqx.AbstractVar[Population]
-
-    @abstractmethod
-    def init(self, key: Key) -> Params:
-        """The model to start from."""
-
-    @abstractmethod
-    def client(self, index: int | jax.Array) -> ClientData:
-        """The view of one client."""
-
-    def present(self, params: Params) -> Any:
-        """The model as a user would like to hold it."""
-        return params
-
-    def identities(self) -> np.ndarray[Any, Any] | None:
-        """The number of the example at each place, client after client; None where no two places hold the same."""
-        return None
-
-    @abstractmethod
-    def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
-        """This part's share of every measure of the model; the parts add up to the measures."""
+Code = dict[str, Any]  # arrays by name: what the bytes of a message stand for
 
 
 class Draw(NamedTuple):
@@ -170,7 +69,10 @@ class ClientPiece(eqx.Module):
 
 
 class LocalRule(ClientPiece):
-    """What a client computes: from the broadcast and its own data to a message of named vectors."""
+    """What a client computes: from the broadcast and its own data to a message of named vectors.
+
+    What it remembers between rounds is its memory: it may hold what is never sent, a personal model, say.
+    """
 
     @property
     @abstractmethod
@@ -185,6 +87,11 @@ class LocalRule(ClientPiece):
     def check(self, population: Population) -> None:
         """Refuse a population this rule cannot serve."""
 
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """What its info tells at the least, by name: its number of `steps`."""
+        return ("steps",)
+
     def init(self, model: Vector) -> State:
         """What a client remembers between rounds, before its first."""
         return {}
@@ -194,12 +101,18 @@ class LocalRule(ClientPiece):
         return dict.fromkeys(self.sends, model)
 
     @abstractmethod
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
-        """The message of one client, and what is worth looking at."""
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
+        """The message of one client, what it remembers, and what is worth looking at."""
 
-    def commit(self, broadcast: Mapping[str, Any], state: State, sent: Message) -> State:
-        """What the client remembers, given what was really sent (the uplink may lose something)."""
-        return state
+    def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
+        """What the client remembers once it is known what was really sent: the uplink may lose something."""
+        return memory
+
+    def personal(self, model: Vector, memory: State) -> Vector | None:
+        """The model that the client itself uses, made of the global one and its memory; None where all use that."""
+        return None
 
 
 class Stage(ClientPiece):
@@ -210,6 +123,11 @@ class Stage(ClientPiece):
         """The norm that nothing which leaves this stage exceeds, if there is one."""
         return None
 
+    @property
+    def after_code(self) -> bool:
+        """Whether it may follow a `Coder`: it draws nothing and remembers nothing, so that the receiver can do it."""
+        return False
+
     def init(self, vector: Vector) -> State:
         """What the client remembers for this stage and message."""
         return {}
@@ -218,8 +136,52 @@ class Stage(ClientPiece):
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
         """The vector as it is sent on. An info named `bits` replaces the 32 bits a number that it would cost.
 
-        It is a whole number; one of 2**32 or more is a plain number, or a `Count`, as arrays do not hold it.
+        It is a whole number; one of 2**32 or more is a plain number, or a `Count`, as arrays do not hold it. Bits that
+        no `Coder` packs are good for a simulation only: on a device such a stage is refused.
         """
+
+
+class Coder(Stage):
+    """A stage that says a vector in few bits: to a code and back, and the code to bytes and back.
+
+    A device sends `pack(encode(…))` and the server takes `decode(unpack(bytes))`; a simulation goes the same way but
+    for the bytes, and counts `bits`, which are those of the bytes.
+    """
+
+    @abstractmethod
+    def encode(self, key: Key, vector: Vector, state: State) -> tuple[Code, State, Info]:
+        """The code of a vector, what the client remembers, and what is worth looking at."""
+
+    @abstractmethod
+    def decode(self, code: Code, dimension: int) -> Vector:
+        """The vector [dimension] that a code stands for."""
+
+    @abstractmethod
+    def bits(self, code: Code, dimension: int) -> Count | int:
+        """8 · len(pack(code)), counted without writing it; an int where it is the same for every vector."""
+
+    @abstractmethod
+    def pack(self, code: Code, dimension: int) -> bytes:
+        """The code on the wire."""
+
+    @abstractmethod
+    def unpack(self, data: bytes, dimension: int) -> Code:
+        """The code that the bytes stand for; refuses bytes that cannot be one."""
+
+    def fixed_bits(self, dimension: int) -> int | None:
+        """What every message of so many numbers costs; None where that depends on the message."""
+        found = []
+
+        def trace(vector: Vector) -> None:  # nothing is computed: only a count that needs no values comes out an int
+            found.append(self.bits(self.encode(root(0), vector, self.init(vector))[0], dimension))
+
+        jax.eval_shape(trace, jax.ShapeDtypeStruct((dimension,), jnp.float32))
+        return found[0] if isinstance(found[0], int) else None
+
+    def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
+        code, state, info = self.encode(key, vector, state)
+        bits = count(self.bits(code, vector.size))
+        return self.decode(code, vector.size), state, info | {"bits": bits}
 
 
 class Mixing(NamedTuple):

@@ -3,10 +3,11 @@
 import equinox as eqx
 import jax
 
-from hush.core.algorithm import BITS_PER_NUMBER, Algorithm, InTurn
-from hush.core.contract import Problem
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.coding import BITS_PER_NUMBER
 from hush.core.flat import flat_shape
 from hush.core.keys import root
+from hush.core.problem import Problem
 
 
 def bits_of_round(algorithm: Algorithm | InTurn, problem: Problem) -> int:

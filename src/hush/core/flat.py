@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import random
 from jax.flatten_util import ravel_pytree
 
-from hush.core.contract import Params, Problem, Vector
 from hush.core.keys import Key
+from hush.core.problem import Params, Problem, Vector
 
 
 def initial(problem: Problem, key: Key) -> Vector:

@@ -2,8 +2,9 @@
 
 import jax
 
-from hush.core.contract import Channel, Draw, Message, Mixing, ServerRule, State, Statistics, Vector
+from hush.core.contract import Channel, Draw, Message, Mixing, ServerRule, State, Statistics
 from hush.core.keys import Key
+from hush.core.problem import Vector
 from hush.core.schedules import Rate, check_rate, rate
 
 

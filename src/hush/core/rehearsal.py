@@ -15,12 +15,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hush.core.algorithm import Algorithm, InTurn, broadcast, init_server
+from hush.core.algorithm import Algorithm, InTurn, init_server
 from hush.core.columns import check_column, check_measures
-from hush.core.contract import Draw, Mixing, Population, Problem, State, Statistics
+from hush.core.contract import Draw, Mixing, State, Statistics
 from hush.core.counts import Count
+from hush.core.evaluation import EVALUATE_AT_ONCE
 from hush.core.flat import flat_shape
 from hush.core.keys import root
+from hush.core.problem import Batch, Population, Problem
+from hush.core.round import broadcast
 
 HERE = Path(__file__).parents[1]
 # Whose classes and functions are no user's own: what stands in these packages is held to its contract by its own tests.
@@ -41,8 +44,23 @@ def rehearse(algorithm: Algorithm | InTurn, problem: Problem) -> None:
         where = f"phases[{index}]." if len(algorithm.phases) > 1 else ""
         seen |= _rehearse_phase(phase, problem, model, state, where)
     if is_own(problem):
-        measured = shapes("the problem", problem, "evaluate", lambda: problem.evaluate(problem.init(root(0))))
-        check_measures(measured, seen)
+        check_measures(_measures(problem), seen)
+
+
+def _measures(problem: Problem) -> Any:
+    """What the problem measures on all its tables, each measure of a batch as the one number it is summed up in."""
+    found: dict[Any, Any] = {}
+    for name, weights in problem.tables().items():
+        batch = Batch(name, jnp.int32(0), min(EVALUATE_AT_ONCE, weights.size))
+        each = shapes(
+            "the problem", problem, "evaluate", lambda batch=batch: problem.evaluate(problem.init(root(0)), batch)
+        )
+        if not isinstance(each, Mapping):
+            return each
+        for measure, value in each.items():
+            of_rows = getattr(value, "shape", None) == (batch.length,)
+            found[measure] = jax.ShapeDtypeStruct((), value.dtype) if of_rows else value
+    return found
 
 
 def is_own(part: Any) -> bool:
@@ -190,8 +208,6 @@ def _cohort(phase: Algorithm, population: Population, where: str) -> Draw:
 
 def _template(phase: Algorithm, model: Any, where: str) -> Any:
     slot, rule = f"{where}local", phase.local
-    if "update" not in rule.sends:
-        _refuse(slot, rule, "send an 'update' among its messages", f"{list(rule.sends)}")
     template = shapes(slot, rule, "template", rule.template, model)
     if not isinstance(template, dict) or set(template) != set(rule.sends):
         _refuse(slot, rule, f"have a template of {list(rule.sends)}", _outline(template))
@@ -210,18 +226,20 @@ def _local(phase: Algorithm, problem: Problem, model: Any, template: Any, state:
         return rule(root(0), told(state), before, eqx.combine(data, rest).client(0))
 
     found = shapes(slot, rule, "the call", one, state, before, data)
-    message, info = _unpacked(slot, rule, "a message and an info", found, 2)
+    message, memory, info = _unpacked(slot, rule, "a message, its memory and an info", found, 3)
     if not isinstance(message, dict) or set(message) != set(rule.sends):
         _refuse(slot, rule, f"send a dictionary of {list(rule.sends)}", _outline(message))
     for name, like in template.items():
         if not _is_vector(message[name], like):
             _refuse(slot, rule, f"send {name!r} as {_words(like)}", message[name])
     _check_info(slot, rule, info)
-    if "steps" not in info:
-        _refuse(slot, rule, "tell its number of 'steps' in its info", f"{sorted(info)}")
-    after = shapes(slot, rule, "commit", lambda s, b, m: rule.commit(told(s), b, m), state, before, message)
+    if missing := sorted(set(rule.reports) - set(info)):
+        _refuse(slot, rule, f"report {missing} in its info, as it declares", f"{sorted(info)}")
+    if change := _same_tree(memory, before):
+        _refuse(slot, rule, "return a memory like the one it began with", change)
+    after = shapes(slot, rule, "commit", lambda s, b, m: rule.commit(told(s), b, m), state, memory, message)
     if change := _same_tree(after, before):
-        _refuse(slot, rule, "commit a state like the one it began with", change)
+        _refuse(slot, rule, "commit a memory like the one it began with", change)
     return set(info) - set(OWN_INFO)
 
 

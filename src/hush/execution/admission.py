@@ -8,10 +8,10 @@ from jax.sharding import Mesh
 from hush.core import memory
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import shown
-from hush.core.contract import Population, Problem
 from hush.core.costs import bits_of_round
 from hush.core.grid import Grid
 from hush.core.keys import root
+from hush.core.problem import Population, Problem
 from hush.execution import engine
 from hush.execution.mesh import LANES
 
@@ -39,6 +39,8 @@ def check_pair(algorithm: Any, problem: Any) -> None:
     if not isinstance(population, Population):
         who = type(problem).__name__
         raise ValueError(f"the problem ({who}) must have a Population, found {type(population).__name__}")
+    if population.numbers is not None:
+        raise ValueError("the problem holds some of its clients only (restrict): a simulation needs them all")
     parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, Grid))
     if any(isinstance(part, Grid) and part.source == "system" for part in parts):
         raise ValueError(
@@ -76,14 +78,14 @@ def check_memory(
     limited: bool = False,
 ) -> None:
     """Refuse a run that this machine has no memory for: states, data on every device, logs and the ledger."""
-    carry = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited), root(0))
+    state = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited), root(0))
     clients, phases = problem.population.clients, len(algorithm.phases)
     on_cpu = jax.default_backend() == "cpu"
     devices, groups = (laid_out.size, 1) if on_cpu else (1, laid_out.shape[LANES])
     on_each = -(-lanes // groups)
     parts = {
-        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(carry.server),
-        f"what {clients:,} clients remember": on_each * memory.size_of(carry.clients),
+        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server),
+        f"what {clients:,} clients remember": on_each * memory.size_of(state.clients),
         f"copies of the data for {devices} devices": (devices - 1) * memory.size_of(problem),
         f"the logs of {rounds} rounds": on_each * rounds * slots * LOGGED * phases,
     }

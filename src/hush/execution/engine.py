@@ -16,15 +16,18 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
-from hush.core.contract import Problem, State, Vector
+from hush.core.contract import State
+from hush.core.evaluation import measures, own_measures
 from hush.core.flat import initial, unravelled
 from hush.core.keys import Key, at
 from hush.core.ledger import Log
+from hush.core.problem import Problem, Vector
+from hush.core.round import channel_key, next_round, phase_key
 from hush.execution.mesh import CLIENTS, LANES
 from hush.execution.phase import Layout, one_phase
 
 
-class Carry(NamedTuple):
+class RunState(NamedTuple):
     """All that goes from one round to the next: what a checkpoint holds."""
 
     server: State
@@ -33,7 +36,7 @@ class Carry(NamedTuple):
     taken: tuple[jax.Array, ...] = ()  # [N] for each phase, where clients have an allowance: rounds they took part in
 
 
-class Fixed(NamedTuple):
+class RunInputs(NamedTuple):
     """All that stays the same during a run."""
 
     algorithm: Any  # every float setting an array [lanes]
@@ -44,7 +47,7 @@ class Fixed(NamedTuple):
     allowance: jax.Array | tuple[()] = ()  # [lanes, N], after how many rounds a client declines to take part
 
 
-def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool, limited: bool) -> Carry:
+def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool, limited: bool) -> RunState:
     """The state before the first round of one lane."""
     model = initial(problem, at(key, "init"))
     everyone = problem.population.clients
@@ -53,7 +56,7 @@ def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool
         for phase in algorithm.phases
     )
     nobody = tuple(jnp.zeros(everyone, jnp.int32) for _ in algorithm.phases) if limited else ()
-    return Carry(init_server(algorithm, model), clients, jnp.zeros_like(model) if watch else (), nobody)
+    return RunState(init_server(algorithm, model), clients, jnp.zeros_like(model) if watch else (), nobody)
 
 
 def one_round(
@@ -61,24 +64,24 @@ def one_round(
     problem: Problem,
     lane: Key,
     number: jax.Array,
-    carry: Carry,
+    state: RunState,
     layout: Layout,
     allowance: jax.Array | tuple[()],
-) -> tuple[Carry, tuple[Log, ...]]:
+) -> tuple[RunState, tuple[Log, ...]]:
     """All phases of round `number` of one lane."""
-    server, clients, taken, logs = carry.server, list(carry.clients), list(carry.taken), []
-    towards = None if isinstance(carry.moved, tuple) else carry.moved
+    server, clients, taken, logs = state.server, list(state.clients), list(state.taken), []
+    last_move = None if isinstance(state.moved, tuple) else state.moved
     for index, phase in enumerate(algorithm.phases):
-        key = at(lane, "round", number, "phase", index)
+        key, air = phase_key(lane, number, index), channel_key(lane, index)
         left = jnp.asarray(allowance) - taken[index] if taken else None
-        air = at(lane, "phase", index, "channel")
-        server, clients[index], log = one_phase(phase, problem, key, server, clients[index], layout, towards, left, air)
+        server, clients[index], log = one_phase(
+            phase, problem, key, server, clients[index], layout, last_move, left, air
+        )
         if taken:
             taken[index] = taken[index].at[log.ids].add(log.active)
         logs.append(log)
-    moved = () if towards is None else server["model"] - carry.server["model"]
-    server = server | {"round": server["round"] + 1}
-    return Carry(server, tuple(clients), moved, tuple(taken)), tuple(logs)
+    moved = () if last_move is None else server["model"] - state.server["model"]
+    return RunState(next_round(server), tuple(clients), moved, tuple(taken)), tuple(logs)
 
 
 def over_lanes(function: Callable[..., Any], lanes_at_once: int) -> Callable[..., Any]:
@@ -106,7 +109,7 @@ def on_mesh(function: Callable[..., Any], layout: Layout, fixed: Any, lanes: Any
 
 
 @eqx.filter_jit(donate="all-except-first")
-def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tuple[Carry, tuple[Log, ...]]:
+def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState) -> tuple[RunState, tuple[Log, ...]]:
     """Run every lane from a first round up to a last. How many is no part of the program, so that it compiles once."""
     (algorithm, problem, keys, layout, _, allowance), bounds = kept
     settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
@@ -116,33 +119,33 @@ def advance(kept: tuple[Fixed, tuple[jax.Array, jax.Array]], carry: Carry) -> tu
         whole_problem = eqx.combine(data, problem_static)
         first, stop = bounds
 
-        def one_lane(settings: Any, key: Key, allowance: Any, carry: Carry) -> Any:
+        def one_lane(settings: Any, key: Key, allowance: Any, state: RunState) -> Any:
             whole_algorithm = eqx.combine(settings, algorithm_static)
 
             @partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
-            def step(number: jax.Array, carry: Carry) -> Any:
-                return one_round(whole_algorithm, whole_problem, key, number, carry, layout, allowance)
+            def step(number: jax.Array, state: RunState) -> Any:
+                return one_round(whole_algorithm, whole_problem, key, number, state, layout, allowance)
 
-            def body(number: jax.Array, state: Any) -> Any:
-                carry, log = step(number, state[0])
-                return carry, jax.tree.map(lambda all_, new: all_.at[number - first].set(new), state[1], log)
+            def body(number: jax.Array, so_far: Any) -> Any:
+                state, log = step(number, so_far[0])
+                return state, jax.tree.map(lambda all_, new: all_.at[number - first].set(new), so_far[1], log)
 
-            shapes = jax.eval_shape(step, first, carry)[1]
+            shapes = jax.eval_shape(step, first, state)[1]
             logs = jax.tree.map(lambda leaf: jnp.zeros((layout.rounds_at_once, *leaf.shape), leaf.dtype), shapes)
-            return lax.fori_loop(first, stop, body, (carry, logs))
+            return lax.fori_loop(first, stop, body, (state, logs))
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    return on_mesh(rounds, layout, data, (settings, keys, allowance, carry), bounds)
+    return on_mesh(rounds, layout, data, (settings, keys, allowance, state), bounds)
 
 
 @eqx.filter_jit
-def begin(fixed: Fixed) -> Carry:
+def begin(fixed: RunInputs) -> RunState:
     """The state of every lane before its first round."""
     settings, static = eqx.partition(fixed.algorithm, eqx.is_array)
     limited = not isinstance(fixed.allowance, tuple)
 
-    def one_lane(settings: Any, key: Key) -> Carry:
+    def one_lane(settings: Any, key: Key) -> RunState:
         return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited)
 
     return jax.vmap(one_lane)(settings, fixed.keys)
@@ -153,13 +156,57 @@ def measure(problem: Problem, models: jax.Array, layout: Layout) -> dict[str, ja
     """Every measure of every lane's model [lanes, d]; the evaluation data is cut over the devices."""
     data, static = eqx.partition(problem, eqx.is_array)
 
-    def measures(data: Any, models: Any, _: Any) -> Any:
+    def of_lanes(data: Any, models: Any, _: Any) -> Any:
         whole = eqx.combine(data, static)
         devices = layout.mesh.shape[CLIENTS]
 
         def one_lane(model: Vector) -> Any:
-            return lax.psum(whole.evaluate(unravelled(whole, model), lax.axis_index(CLIENTS), devices), CLIENTS)
+            return lax.psum(measures(whole, unravelled(whole, model), lax.axis_index(CLIENTS), devices), CLIENTS)
 
         return over_lanes(one_lane, layout.lanes_at_once)(models)
 
-    return on_mesh(measures, layout, data, models)
+    return on_mesh(of_lanes, layout, data, models)
+
+
+@eqx.filter_jit
+def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
+    """Every measure of every lane on each client's own examples [lanes, N]: of the global model, and of its own.
+
+    Measures of personal models are called `personal_…`. The clients are cut over the devices, one after the other.
+    """
+    algorithm, layout = inputs.algorithm, inputs.layout
+    settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
+    data, static = eqx.partition(inputs.problem, eqx.is_array)
+    clients, devices = inputs.problem.population.clients, layout.mesh.shape[CLIENTS]
+
+    def of_lanes(data: Any, lanes: Any, _: Any) -> Any:
+        problem = eqx.combine(data, static)
+
+        def one_lane(settings: Any, model: Vector, memories: Any) -> Any:
+            rule = eqx.combine(settings, algorithm_static).phases[-1].local  # of the phase that moves the model
+
+            def one_client(turn: jax.Array) -> Any:
+                client = jnp.minimum(turn * devices + lax.axis_index(CLIENTS), clients - 1)
+                holder = problem.client(client)
+                found = own_measures(holder, unravelled(problem, model))
+                own = rule.personal(model, jax.tree.map(lambda leaf: leaf[client], memories))
+                if own is not None:
+                    personal = own_measures(holder, unravelled(problem, own))
+                    found |= {f"personal_{name}": value for name, value in personal.items()}
+                return found
+
+            each = lax.map(one_client, jnp.arange(-(-clients // devices)))
+            gathered = jax.tree.map(lambda leaf: lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1), each)
+            return jax.tree.map(lambda leaf: leaf[:clients], gathered)
+
+        return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
+
+    memories = state.clients[-1]["local"]
+    return on_mesh(of_lanes, layout, data, (settings, state.server["model"], memories))
+
+
+def has_personal_models(inputs: RunInputs, state: RunState) -> bool:
+    """Whether the clients of the phase that moves the model use models of their own."""
+    rule = inputs.algorithm.phases[-1].local
+    lane, memory = (jax.tree.map(lambda leaf: leaf[0], part) for part in (state.server["model"], state.clients[-1]))
+    return jax.eval_shape(lambda: rule.personal(lane, jax.tree.map(lambda leaf: leaf[0], memory["local"]))) is not None

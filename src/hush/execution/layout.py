@@ -6,11 +6,12 @@ from functools import partial
 import equinox as eqx
 import jax
 
-from hush.core.algorithm import Algorithm, InTurn, broadcast, client_step, init_client, init_server
+from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
 from hush.core.check import whole
-from hush.core.contract import Problem
 from hush.core.flat import dimension, flat_shape
 from hush.core.keys import at, root
+from hush.core.problem import Problem
+from hush.core.round import broadcast, client_step
 from hush.execution import mesh
 from hush.execution.phase import Layout
 

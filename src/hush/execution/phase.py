@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import lax
 from jax.sharding import Mesh
 
-from hush.core.algorithm import Algorithm, broadcast, client_step, server_step
-from hush.core.contract import Draw, Info, Mixing, Problem, State, Statistics, Vector
-from hush.core.keys import Key, at
+from hush.core import round as rounds
+from hush.core.algorithm import Algorithm
+from hush.core.contract import Info, Mixing, State, Statistics
+from hush.core.keys import Key
 from hush.core.ledger import Log
-from hush.core.norms import norm
+from hush.core.norms import norm, power_of_two, reciprocal
+from hush.core.problem import Problem, Vector
 from hush.execution.mesh import CLIENTS
 
 
@@ -25,21 +27,34 @@ class Layout(NamedTuple):
     rounds_at_once: int  # the room for logs: how many rounds one call may run
 
 
-def _deal(slots: int, layout: Layout) -> tuple[int, int, int]:
-    """How a cohort is dealt: to `devices` in turn, `width` clients at once, `turns` times."""
+class Turns(NamedTuple):
+    """How the places of a cohort are shared out: to `devices` in turn, `width` clients at once, `turns` times."""
+
+    slots: int
+    devices: int
+    width: int
+    turns: int
+
+    @property
+    def padding(self) -> int:
+        return self.turns * self.width * self.devices - self.slots
+
+    def of_this_device(self, array: jax.Array) -> jax.Array:
+        """What of an array [slots] this device works on, [turns, width]."""
+        padded = jnp.pad(array, (0, self.padding))
+        return padded.reshape(self.turns, self.devices, self.width)[:, lax.axis_index(CLIENTS)]
+
+    def of_all_devices(self, leaf: jax.Array) -> jax.Array:
+        """The reverse, for results [turns, width, …]: all devices' together, [slots, …]."""
+        return lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1, *leaf.shape[2:])[: self.slots]
+
+
+def share_out(slots: int, layout: Layout) -> Turns:
+    """The turns of a cohort with so many places."""
     devices = layout.mesh.shape[CLIENTS]
     each = -(-slots // devices)
     turns = -(-each // layout.clients_at_once)
-    return devices, -(-each // turns), turns
-
-
-def _willing(draw: Draw, left: jax.Array) -> Draw:
-    """Who has rounds left, of those drawn; the others decline, and what they would have weighed goes to the rest."""
-    active = draw.active & (left[draw.ids] > 0)
-    order = jnp.argsort(~active, stable=True)
-    weights = jnp.where(active, draw.weights, 0)
-    weights *= jnp.sum(draw.weights * draw.active) / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
-    return Draw(draw.ids[order], weights[order], active[order], draw.share)
+    return Turns(slots, devices, -(-each // turns), turns)
 
 
 def one_phase(
@@ -49,84 +64,83 @@ def one_phase(
     server: State,
     clients: State,
     layout: Layout,
-    towards: Vector | None,
+    last_move: Vector | None,
     left: jax.Array | None,
     air: Key,
 ) -> tuple[State, State, Log]:
-    """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with everybody's."""
-    draw = phase.cohort(at(key, "cohort"), problem.population, server["round"])
-    draw = draw if left is None else _willing(draw, left)
-    aware = phase.channel.aware
-    mixing = None if aware else phase.channel(air, draw, server["round"], Statistics())
-    slots = draw.ids.shape[0]
-    devices, width, turns = _deal(slots, layout)
-    padding = turns * width * devices - slots
-    told = broadcast(phase, server, at(key, "common"))
+    """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with all others'.
 
-    def mine(array: jax.Array) -> jax.Array:
-        return jnp.pad(array, (0, padding)).reshape(turns, devices, width)[:, lax.axis_index(CLIENTS)]
+    With `last_move`, how the last round moved the model, clients are watched: see `watched`.
+    """
+    number, aware = server["round"], phase.channel.aware
+    draw = rounds.draw(phase, key, problem.population, number, left)
+    mixing = None if aware else rounds.mix(phase, air, draw, number, Statistics())
+    turns = share_out(draw.ids.shape[0], layout)
+    broadcast = rounds.broadcast_of_round(phase, key, server)
 
-    def everybodys(leaf: jax.Array) -> jax.Array:
-        return lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1, *leaf.shape[2:])[:slots]
-
-    def one(client: jax.Array) -> Any:
+    def one_client(client: jax.Array) -> Any:
         state = jax.tree.map(lambda leaf: leaf[client], clients)
-        return client_step(phase, at(key, "client", client), told, state, problem.client(client), towards)
+        own = rounds.client_key(key, client)
+        message, memory, info = rounds.local_step(phase, own, broadcast, state["local"], problem.client(client))
+        if last_move is not None:
+            info |= watched(message["update"], last_move)
+        answer = rounds.send(phase, own, broadcast, message, memory, state)
+        return answer.sent, answer.state, info | answer.info
 
     @partial(jax.jit, inline=True)  # traced once, for its shapes and for the scan
-    def several(who: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
-        if width == 1:
-            sent, state, info = jax.tree.map(lambda leaf: leaf[None], one(who[0]))
+    def one_turn(who: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
+        if turns.width == 1:
+            sent, state, info = jax.tree.map(lambda leaf: leaf[None], one_client(who[0]))
         else:
-            sent, state, info = jax.vmap(one)(who)
+            sent, state, info = jax.vmap(one_client)(who)
         bits = info.pop("bits").where(active & (not phase.channel.analogue))
         # An inactive place computes something all the same: it must not count, even when that is not a number.
         sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
         info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
-        summed = {} if aware else _mixed(coefficients, sent)
-        seen = info if towards is not None else {}
+        summed = {} if aware else rounds.combine(coefficients, sent)
+        seen = info if last_move is not None else {}
         return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if aware else {})
 
-    nothing = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(several, *(jax.ShapeDtypeStruct((width,), kind) for kind in (jnp.int32, bool, jnp.float32))),
-    )
+    kinds = (jnp.int32, bool, jnp.float32)
+    shapes = jax.eval_shape(one_turn, *(jax.ShapeDtypeStruct((turns.width,), kind) for kind in kinds))
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
-    def chunk(total: Any, turn: Any) -> Any:
-        if padding or phase.cohort.padded or left is not None:
-            part, kept = lax.cond(jnp.any(turn[1]), several, lambda *_: nothing, *turn)
+    def add_turn(total: Any, turn: Any) -> Any:
+        if turns.padding or phase.cohort.padded or left is not None:
+            part, kept = lax.cond(jnp.any(turn[1]), one_turn, lambda *_: nothing, *turn)
         else:
-            part, kept = several(*turn)
+            part, kept = one_turn(*turn)
         return jax.tree.map(jnp.add, total, part), kept
 
-    asked = draw.weights if mixing is None else mixing.coefficients
-    total, (states, bits, seen, norms, held) = lax.scan(
-        chunk, nothing[0], (mine(draw.ids), mine(draw.active), mine(asked))
-    )
+    weights = draw.weights if mixing is None else mixing.coefficients
+    work = tuple(map(turns.of_this_device, (draw.ids, draw.active, weights)))
+    total, (states, bits, seen, norms, messages) = lax.scan(add_turn, nothing[0], work)
     received, info = lax.psum(total, CLIENTS)
     if mixing is None:
-        mixing = phase.channel(air, draw, server["round"], _statistics(held["update"], norms, jnp.sum(draw.active)))
-        mine_of_it = mine(mixing.coefficients)
-        received = lax.psum(_mixed(mine_of_it, held), CLIENTS)
+        mixing = rounds.mix(phase, air, draw, number, _statistics(messages["update"], norms, jnp.sum(draw.active)))
+        received = lax.psum(rounds.combine(turns.of_this_device(mixing.coefficients), messages), CLIENTS)
     heard = _heard(received["update"], mixing) if phase.channel.analogue else {}
-    if not isinstance(mixing.noise, float) or mixing.noise > 0:
-        received = {
-            name: vector + mixing.noise * random.normal(at(key, "noise", name), vector.shape)
-            for name, vector in received.items()
-        }
+    received = rounds.add_noise(key, mixing, received)
     where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
-    clients = jax.tree.map(lambda all_, new: all_.at[where].set(everybodys(new), mode="drop"), clients, states)
+    clients = jax.tree.map(lambda old, new: old.at[where].set(turns.of_all_devices(new), mode="drop"), clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
-    energy = jnp.square(mixing.transmit * everybodys(norms))
-    said, watched = jax.tree.map(everybodys, (bits, seen))
-    log = Log(draw.ids, draw.active, said, energy, info, watched)
-    return server_step(phase, at(key, "server"), server, received, draw.share), clients, log
+    energy = jnp.square(mixing.transmit * turns.of_all_devices(norms))
+    bits, seen = jax.tree.map(turns.of_all_devices, (bits, seen))
+    log = Log(draw.ids, draw.active, bits, energy, info, seen)
+    return rounds.server_step(phase, key, server, received, draw.share), clients, log
 
 
-def _mixed(coefficients: jax.Array, messages: Any) -> Any:
-    """Σ_k a_k · message_k; in full precision: a device that rounds first adds messages longer than were sent."""
-    axes = coefficients.ndim
-    return jax.tree.map(lambda part: jnp.tensordot(coefficients, part, axes, precision="highest"), messages)
+def watched(update: Vector, last_move: Vector) -> Info:
+    """Paper 002, section 2.2: the length of a client's update before the uplink, and its angle to the last global one.
+
+    Only a simulation can watch: publishing these would void any privacy guarantee.
+    """
+    length, other = norm(update), norm(last_move)
+    # Both at a length of about one, where no product leaves the range of floats.
+    scale, other_scale = (reciprocal(power_of_two(each)) for each in (length, other))
+    product = jnp.dot(scale * update, other_scale * last_move, precision="highest")
+    lengths = jnp.maximum((scale * length) * (other_scale * other), jnp.finfo(jnp.float32).tiny)
+    return {"local_norm": length, "cosine": product / lengths}
 
 
 def _heard(signal: Vector, mixing: Mixing) -> Info:
@@ -135,9 +149,7 @@ def _heard(signal: Vector, mixing: Mixing) -> Info:
     return {"snr": jnp.where(noise > 0, jnp.square(norm(signal) / jnp.where(noise > 0, noise, 1)), 0)}
 
 
-def _statistics(held: jax.Array, norms: jax.Array, active: jax.Array) -> Statistics:
-    """Of all clients' updates [turns, width, d], inactive ones being zero: E‖v − v̄‖² = E‖v‖² − ‖v̄‖²."""
-    count, dimension = jnp.maximum(active, 1), held.shape[-1]
-    mean = lax.psum(jnp.sum(held, axis=(0, 1)), CLIENTS) / count
-    square, second = jnp.square(norm(mean)), lax.psum(jnp.square(norm(norms.reshape(-1))), CLIENTS) / count
-    return Statistics(square / dimension, jnp.maximum(second - square, 0) / dimension)
+def _statistics(updates: jax.Array, norms: jax.Array, active: jax.Array) -> Statistics:
+    """Of all devices' updates [turns, width, d] and their norms."""
+    total = lax.psum(jnp.sum(updates, axis=(0, 1)), CLIENTS)
+    return rounds.statistics_from(total, lax.psum(jnp.square(norm(norms.reshape(-1))), CLIENTS), active)

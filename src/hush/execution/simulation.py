@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.algorithm import BITS_PER_NUMBER, Algorithm, InTurn, check
+from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import seed as check_seed
-from hush.core.contract import Problem
+from hush.core.coding import BITS_PER_NUMBER
 from hush.core.ledger import Ledger, Log
+from hush.core.problem import Problem
 from hush.core.rehearsal import rehearse
 from hush.execution import engine, mesh
 from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
@@ -19,6 +20,7 @@ from hush.execution.lanes import check_sweep, keys, lay_out, with_lanes
 from hush.execution.layout import choose
 from hush.execution.phase import Layout
 
+CHECKPOINTED = "carry"  # how the names of a state's arrays begin in a checkpoint
 Seen = dict[str, np.ndarray[Any, Any]]  # lane, round, client and what was seen of it: columns of one length
 
 
@@ -79,26 +81,31 @@ class Simulation:
         placed = mesh.place(problem, laid_out.mesh)
         lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)
         limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
-        self._fixed = engine.Fixed(spread, placed, lane_keys, laid_out, watch, limits)
-        self._carry: engine.Carry = mesh.place(engine.begin(self._fixed), laid_out.mesh, mesh.LANES)
+        self._inputs = engine.RunInputs(spread, placed, lane_keys, laid_out, watch, limits)
+        self._state: engine.RunState = mesh.place(engine.begin(self._inputs), laid_out.mesh, mesh.LANES)
         self.ledger = Ledger(len(algorithm.phases), len(self.lanes), population.clients)
         self._seen: list[Seen] = []
-        told = [[self._carry.server[name].shape[1] for name in phase.local.needs] for phase in algorithm.phases]
+        told = [[self._state.server[name].shape[1] for name in phase.local.needs] for phase in algorithm.phases]
         self._downlink = [BITS_PER_NUMBER * sum(numbers) for numbers in told]
-        template = [phase.local.template(self._carry.server["model"][0]) for phase in algorithm.phases]
+        template = [phase.local.template(self._state.server["model"][0]) for phase in algorithm.phases]
         sizes = [sum(vector.size for vector in message.values()) for message in template]
+        if watch and template[-1]["update"].size != self.dimension:
+            raise ValueError(
+                "watching compares updates with how the model moves, and these clients send only a part of it: "
+                "watch must be False"
+            )
         analogue = [phase.channel.analogue for phase in algorithm.phases]
         self._uses = sum(size for size, over_the_air in zip(sizes, analogue, strict=True) if over_the_air)
 
     @property
     def layout(self) -> Layout:
         """How the work is laid out."""
-        return self._fixed.layout
+        return self._inputs.layout
 
     @property
     def dimension(self) -> int:
         """d, the number of parameters."""
-        return int(self._carry.server["model"].shape[1])
+        return int(self._state.server["model"].shape[1])
 
     def advance(
         self, rounds: int, bit_budget: float | None = None, allowance: np.ndarray[Any, Any] | None = None
@@ -112,19 +119,19 @@ class Simulation:
         if not 0 <= rounds <= self.layout.rounds_at_once:
             raise ValueError(f"rounds must be from 0 to {self.layout.rounds_at_once}, found {rounds}")
         free = bit_budget is None and allowance is None
-        before = self._carry if free else jax.tree.map(jnp.copy, self._carry)
+        before = self._state if free else jax.tree.map(jnp.copy, self._state)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
-        self._carry, logs = engine.advance((self._fixed, bounds), self._carry)
+        self._state, logs = engine.advance((self._inputs, bounds), self._state)
         logs = jax.device_get(logs)
         paid = {
             "bit_budget": rounds if bit_budget is None else self._within_bits(logs, rounds, bit_budget),
             "allowance": rounds if allowance is None else self._within_allowance(logs, rounds, allowance),
         }
         if min(paid.values()) < rounds:
-            self._carry, self.stopped_by = before, min(paid, key=lambda name: paid[name])
+            self._state, self.stopped_by = before, min(paid, key=lambda name: paid[name])
             return self.advance(min(paid.values()))
         self.ledger.add(logs, rounds, self._downlink, self._uses)
-        if self._fixed.watch and rounds:  # the last phase is the one that moves the model
+        if self._inputs.watch and rounds:  # the last phase is the one that moves the model
             self._seen.append(_each_client(logs[-1], self.round, rounds))
         self.round += rounds
         return rounds
@@ -149,13 +156,25 @@ class Simulation:
 
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""
-        found = engine.measure(self._fixed.problem, self._carry.server["model"], self.layout)
+        found = engine.measure(self._inputs.problem, self._state.server["model"], self.layout)
         return {name: np.asarray(value) for name, value in found.items()}
+
+    def evaluate_clients(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Every measure on each client's own examples [lanes, N], of the global model and of the client's personal one.
+
+        Only a simulation sees these: publishing them would void any privacy guarantee.
+        """
+        return {name: np.asarray(each) for name, each in engine.measure_clients(self._inputs, self._state).items()}
+
+    @property
+    def has_personal_models(self) -> bool:
+        """Whether clients use models of their own."""
+        return engine.has_personal_models(self._inputs, self._state)
 
     @property
     def models(self) -> np.ndarray[Any, Any]:
         """The models [lanes, d]."""
-        return np.asarray(self._carry.server["model"])
+        return np.asarray(self._state.server["model"])
 
     @property
     def seen(self) -> Seen:
@@ -166,39 +185,39 @@ class Simulation:
     @property
     def placed(self) -> Problem:
         """The problem as it lies on the devices."""
-        return self._fixed.problem
+        return self._inputs.problem
 
     @property
     def server(self) -> Any:
         """The server's state, every leaf [lanes, …]."""
-        return self._carry.server
+        return self._state.server
 
     @property
     def clients(self) -> Any:
         """The clients' states, one for each phase, every leaf [lanes, N, …]."""
-        return self._carry.clients
+        return self._state.clients
 
     def state(self) -> dict[str, np.ndarray[Any, Any]]:
         """All that a checkpoint must hold, as named arrays."""
-        leaves = jax.tree_util.tree_flatten_with_path(self._carry)[0]
-        carried = {f"carry{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+        leaves = jax.tree_util.tree_flatten_with_path(self._state)[0]
+        carried = {f"{CHECKPOINTED}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
         ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
         seen = {f"seen/{name}": values for name, values in self.seen.items()}
         return carried | ledger | seen | {"round": np.array(self.round)}
 
     def restore(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Go on from a state of the same algorithm, problem and lanes."""
-        leaves, structure = jax.tree_util.tree_flatten_with_path(self._carry)
+        leaves, structure = jax.tree_util.tree_flatten_with_path(self._state)
         found = []
         for path, leaf in leaves:
-            name = f"carry{jax.tree_util.keystr(path)}"
+            name = f"{CHECKPOINTED}{jax.tree_util.keystr(path)}"
             if name not in state or state[name].shape != leaf.shape:
                 shape = state[name].shape if name in state else "nothing"
                 raise ValueError(
                     f"the checkpoint is of another run: {name} should have shape {leaf.shape}, found {shape}"
                 )
             found.append(jnp.asarray(state[name], leaf.dtype))
-        self._carry = mesh.place(jax.tree.unflatten(structure, found), self.layout.mesh, mesh.LANES)
+        self._state = mesh.place(jax.tree.unflatten(structure, found), self.layout.mesh, mesh.LANES)
         self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
         self.round = int(state["round"])
         seen = {name[5:]: value for name, value in state.items() if name.startswith("seen/")}

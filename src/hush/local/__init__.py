@@ -1,6 +1,7 @@
-"""What a client computes: (key, broadcast, state, data) -> message, info; then commit(sent) -> state."""
+"""What a client computes: (key, broadcast, memory, data) -> message, memory, info; then commit(sent) -> memory."""
 
 from hush.core.contract import LocalRule
+from hush.core.optimisers import LocalOptimiser
 from hush.local.adaptive import ClippedToBroadcast
 from hush.local.batches import BATCHES, Batches, Fresh, Full, Replacement, Shuffled, Subset, batches
 from hush.local.clipped import ClippedPerExample
@@ -13,7 +14,10 @@ from hush.local.directions import (
     WeightDecay,
     full_gradient,
 )
+from hush.local.dynamic import Dynamic, LinearPenalty
 from hush.local.langevin import Langevin
+from hush.local.normalised import Normalised
+from hush.local.personal import Beside, PersonalPart
 from hush.local.perturbed import Perturbed, output_sensitivity
 from hush.local.scaffold import Scaffold
 from hush.local.sgd import Gradient, LocalSGD, MeanGradient, Oracle
@@ -23,6 +27,10 @@ LOCAL_RULES: dict[str, type[LocalRule]] = {
     "sgd": LocalSGD,
     "scaffold": Scaffold,
     "perturbed": Perturbed,
+    "normalised": Normalised,
+    "dynamic": Dynamic,
+    "beside": Beside,
+    "personal_part": PersonalPart,
     "clipped_to_broadcast": ClippedToBroadcast,
 }
 DIRECTIONS: dict[str, type[Direction]] = {
@@ -30,6 +38,7 @@ DIRECTIONS: dict[str, type[Direction]] = {
     "proximal": Proximal,
     "control_variate": ControlVariate,
     "gradient_correction": GradientCorrection,
+    "linear_penalty": LinearPenalty,
     "langevin": Langevin,
 }
 ORACLES: dict[str, type[Oracle]] = {"mean": MeanGradient, "clipped_per_example": ClippedPerExample}
@@ -40,18 +49,24 @@ __all__ = [
     "LOCAL_RULES",
     "ORACLES",
     "Batches",
+    "Beside",
     "ClippedPerExample",
     "ClippedToBroadcast",
     "ControlVariate",
     "Direction",
+    "Dynamic",
     "Fresh",
     "Full",
     "Gradient",
     "GradientCorrection",
     "Langevin",
+    "LinearPenalty",
+    "LocalOptimiser",
     "LocalSGD",
     "MeanGradient",
+    "Normalised",
     "Oracle",
+    "PersonalPart",
     "Perturbed",
     "Proximal",
     "Replacement",

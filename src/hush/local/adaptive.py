@@ -11,9 +11,10 @@ import jax.numpy as jnp
 
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND, positive
 from hush.core.clipping import clip
-from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.contract import Info, LocalRule, Message, State
 from hush.core.keys import Key
 from hush.core.norms import norm
+from hush.core.problem import ClientData, Population, Vector
 
 
 class ClippedToBroadcast(LocalRule):
@@ -44,8 +45,10 @@ class ClippedToBroadcast(LocalRule):
     def template(self, model: Vector) -> Message:
         return {"update": model, "below": model[:1]}
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
-        message, info = self.inner(key, broadcast, state, data)
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
+        message, memory, info = self.inner(key, broadcast, memory, data)
         length, told = norm(message["update"]), broadcast["clip"][0]
         # A server may say anything: the message keeps its length all the same. NaN counts as the least.
         bound = jnp.where(told >= LEAST_BOUND, jnp.minimum(told, LARGEST_BOUND), LEAST_BOUND)
@@ -54,4 +57,4 @@ class ClippedToBroadcast(LocalRule):
             "update": clip(message["update"], length, bound) / bound,
             "below": self.weight * (kept[None].astype(jnp.float32) - 0.5),
         }
-        return sent, info | {"clipped": ~kept, "clip": bound}
+        return sent, memory, info | {"clipped": ~kept, "clip": bound}

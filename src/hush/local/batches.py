@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import random
 
 from hush.core.check import known, scalar, whole
-from hush.core.contract import ClientData, Population
 from hush.core.keys import Key, at
+from hush.core.problem import ClientData, Population
 from hush.core.shuffle import shuffled
 
 Plan = tuple[jax.Array, jax.Array]  # rows and weights, each [steps, b]

@@ -7,10 +7,10 @@ import numpy as np
 from jax import lax
 
 from hush.core.check import at_least, clipping_bound, scalar, whole
-from hush.core.contract import ClientData, Params
 from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
+from hush.core.problem import ClientData, Params
 from hush.local.sgd import Oracle
 
 

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from hush.core.check import at_least
-from hush.core.contract import ClientData, ClientPiece, Params, State
+from hush.core.contract import ClientPiece, State
 from hush.core.keys import Key
+from hush.core.problem import ClientData, Params
 from hush.local.batches import everything
 
 

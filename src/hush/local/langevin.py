@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, at_most, positive
-from hush.core.contract import ClientData, Cohort, Params, Population, State
+from hush.core.contract import Cohort, State
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
+from hush.core.problem import ClientData, Params, Population
 from hush.local.directions import Direction, Step
 
 

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 from jax import random
 
 from hush.core.check import positive
-from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.contract import Info, LocalRule, Message, State
 from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
+from hush.core.problem import ClientData, Population, Vector
 from hush.local.clipped import ClippedPerExample
 from hush.local.directions import Proximal, WeightDecay
-from hush.local.sgd import LocalSGD, one_rate_a_round
+from hush.local.sgd import LocalSGD, plain_steps
 
 
 def output_sensitivity(
@@ -66,7 +67,7 @@ class Perturbed(LocalRule):
                 "Perturbed takes a LocalSGD whose oracle is ClippedPerExample: without clipping one example could move "
                 f"the update by any amount; found {self.inner!r}"
             )
-        one_rate_a_round("Perturbed", self.inner)
+        plain_steps("Perturbed", self.inner)
         positive("noise_multiplier", self.noise_multiplier)
         check_grid(self.grid, self.noise_multiplier)
 
@@ -100,12 +101,14 @@ class Perturbed(LocalRule):
         decays = (turn.amount for turn in self.inner.direction if isinstance(turn, WeightDecay))
         return sum((*decays, *(turn.mu for turn in self.inner.direction if isinstance(turn, Proximal))), start=0.0)
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
-        message, info = self.inner(key, broadcast, state, data)
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
+        message, memory, info = self.inner(key, broadcast, memory, data)
         std = self.noise_multiplier * self.sensitivity(broadcast, data.size)
         update = message["update"]
         if self.grid is None:
             noisy: Vector = update + std * random.normal(at(key, "noise"), update.shape)
         else:
             noisy = self.grid.noisy(key, update, std)
-        return {"update": noisy}, info | {"noise_std": jnp.asarray(std)}
+        return {"update": noisy}, memory, info | {"noise_std": jnp.asarray(std)}

@@ -5,9 +5,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from hush.core.contract import ClientData, Info, LocalRule, Message, Population, State, Vector
+from hush.core.contract import Info, LocalRule, Message, State
 from hush.core.keys import Key
-from hush.local.sgd import LocalSGD, one_rate_a_round
+from hush.core.problem import ClientData, Population, Vector
+from hush.local.sgd import LocalSGD, plain_steps
 
 
 class Scaffold(LocalRule):
@@ -26,7 +27,7 @@ class Scaffold(LocalRule):
                 "Scaffold takes a LocalSGD that sends its update and has a ControlVariate among its directions, "
                 f"found {self.inner!r}"
             )
-        one_rate_a_round("Scaffold", self.inner)
+        plain_steps("Scaffold", self.inner)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -38,10 +39,12 @@ class Scaffold(LocalRule):
     def init(self, model: Vector) -> State:
         return {"own": jnp.zeros_like(model)}
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
-        message, info = self.inner(key, broadcast, state, data)
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
+        message, memory, info = self.inner(key, broadcast, memory, data)
         travelled = info["steps"] * self.inner.learning_rate(broadcast)
-        return message | {"control": -broadcast["control"] - message["update"] / travelled}, info
+        return message | {"control": -broadcast["control"] - message["update"] / travelled}, memory, info
 
-    def commit(self, broadcast: Mapping[str, Any], state: State, sent: Message) -> State:
-        return {"own": state["own"] + sent["control"]}
+    def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
+        return {"own": memory["own"] + sent["control"]}

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import known, scalar, whole
-from hush.core.contract import ClientData, ClientPiece, Info, LocalRule, Message, Params, Population, State
+from hush.core.check import known, scalar, shown, whole
+from hush.core.contract import ClientPiece, Info, LocalRule, Message, State
 from hush.core.keys import Key, at
 from hush.core.memory import check_room
+from hush.core.optimisers import LocalOptimiser
+from hush.core.problem import ClientData, Params, Population
 from hush.core.schedules import Rate, check_rate, rate
 from hush.local.batches import Batches, Full
 from hush.local.directions import Direction, Step
@@ -45,18 +47,21 @@ class Gradient(LocalRule):
     def check(self, population: Population) -> None:
         self.batches.check(1, population)
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
         rows, weights = self.batches(at(key, "batch"), 1, data)
         params = data.unravel(broadcast["model"])
         gradient = self.oracle(at(key, "oracle", 0), params, rows[0], weights[0], data)
-        return {"update": -ravel_pytree(gradient)[0]}, {"steps": jnp.int32(1)}
+        return {"update": -ravel_pytree(gradient)[0]}, memory, {"steps": jnp.int32(1)}
 
 
 class LocalSGD(LocalRule):
     """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper 000 eqs 4 and 5.
 
     The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
-    `send="model"` sends y_E itself. `pace="step"` looks the step size up at every step, and not once a round.
+    With an `optimiser` a step is optax's, whose moments begin anew in every round. `send="model"` sends y_E itself.
+    `pace="step"` looks the step size up at every step, and not once a round.
     """
 
     lr: Rate
@@ -65,6 +70,7 @@ class LocalSGD(LocalRule):
     batches: Batches = Full()
     direction: tuple[Direction, ...] = ()
     oracle: Oracle = MeanGradient()
+    optimiser: LocalOptimiser | None = None
     send: str = eqx.field(default="update", static=True)
     pace: str = eqx.field(default="round", static=True)
     sends = ("update",)
@@ -83,6 +89,8 @@ class LocalSGD(LocalRule):
         for turn in self.direction:
             if not isinstance(turn, Direction):
                 raise ValueError(f"direction takes Directions, found {type(turn).__name__}: {turn!r}")
+        if self.optimiser is not None and not isinstance(self.optimiser, LocalOptimiser):
+            raise ValueError(f"optimiser takes a LocalOptimiser, found {shown(self.optimiser)}")
 
     @property
     def length(self) -> int:
@@ -109,27 +117,41 @@ class LocalSGD(LocalRule):
         check_room("one client's round", parts, "take fewer steps, or smaller batches")
         self.batches.check(steps, population)
 
-    def __call__(self, key: Key, broadcast: Mapping[str, Any], state: State, data: ClientData) -> tuple[Message, Info]:
+    def __call__(
+        self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Message, State, Info]:
         start = data.unravel(broadcast["model"])
+        end, steps = self.train(key, start, broadcast, memory, data)
+        moved = jax.tree.map(jnp.subtract, end, start) if self.send == "update" else end
+        return {"update": ravel_pytree(moved)[0]}, memory, {"steps": jnp.asarray(steps)}
+
+    def train(
+        self, key: Key, start: Params, broadcast: Mapping[str, Any], memory: State, data: ClientData
+    ) -> tuple[Params, int | jax.Array]:
+        """y_E from y_0 = start, and E."""
         # With clients of one size the number of steps is known to the compiler.
         smallest, largest = data.extent
         steps = self.count(data.size if smallest < largest else largest)
         rows, weights = self.batches(at(key, "batch"), int(self.count(largest)), data)
-        contexts = [turn.begin(broadcast, state, data) for turn in self.direction]
+        contexts = [turn.begin(broadcast, memory, data) for turn in self.direction]
 
-        def step(t: jax.Array, y: Params) -> Params:
+        def step(t: jax.Array, now: tuple[Params, Any]) -> tuple[Params, Any]:
+            y, moments = now
             direction = self.oracle(at(key, "oracle", t), y, rows[t], weights[t], data)
             lr = self.learning_rate(broadcast, t)
             for j, (turn, context) in enumerate(zip(self.direction, contexts, strict=True)):
                 direction = turn(Step(at(key, "direction", j, t), t, lr), direction, y, context)
-            return jax.tree.map(lambda y, g: y - lr * g, y, direction)
+            if self.optimiser is not None:
+                return self.optimiser.step(direction, moments, y, lr)
+            return jax.tree.map(lambda y, g: y - lr * g, y, direction), ()
 
-        end = lax.fori_loop(0, steps, step, start)
-        moved = jax.tree.map(jnp.subtract, end, start) if self.send == "update" else end
-        return {"update": ravel_pytree(moved)[0]}, {"steps": jnp.asarray(steps)}
+        moments = () if self.optimiser is None else self.optimiser.init(start)
+        return lax.fori_loop(0, steps, step, (start, moments))[0], steps
 
 
-def one_rate_a_round(who: str, training: LocalSGD) -> None:
-    """Refuse a step size that changes within a round to who reckons with one."""
+def plain_steps(who: str, training: LocalSGD) -> None:
+    """Refuse training whose update is not E steps of one size along its directions, for rules that rely on that."""
     if training.pace != "round":
         raise ValueError(f"{who} reckons with one step size a round, found pace={training.pace!r}")
+    if training.optimiser is not None:
+        raise ValueError(f"{who} reckons with plain steps of SGD, found the optimiser {training.optimiser.name!r}")

@@ -11,9 +11,9 @@ import equinox as eqx
 import jax
 
 from hush.core.check import LARGEST, shown
-from hush.core.contract import Params
 from hush.core.keys import Key
 from hush.core.memory import check_room
+from hush.core.problem import Params
 from hush.models import build
 
 

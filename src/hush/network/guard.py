@@ -17,8 +17,8 @@ from filelock import FileLock
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import positive, shown, whole
-from hush.core.contract import Population
 from hush.core.device import on_device
+from hush.core.problem import Population
 from hush.privacy import describe
 from hush.privacy.releases import fraction
 from hush.privacy.shown import rounded_up

@@ -1,4 +1,4 @@
-"""One file per paper: every table and figure as a function, with the claims it must show."""
+"""A folder for each paper: every table and figure as a function, with the claims it must show."""
 
 from hush.papers.alignment.page import ALIGNMENT
 from hush.papers.clipping.page import CLIPPING

@@ -13,9 +13,10 @@ import pandas as pd
 from jax import lax
 
 from hush.core.check import whole
-from hush.core.contract import Params, Problem
+from hush.core.evaluation import EVALUATE_AT_ONCE
+from hush.core.problem import Params, Problem
 from hush.tasks.measures import binary, classification
-from hush.tasks.problem import EVALUATE_AT_ONCE, Examples, Supervised
+from hush.tasks.problem import Examples, Supervised
 
 Array = np.ndarray[Any, Any]
 

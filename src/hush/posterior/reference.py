@@ -15,9 +15,10 @@ from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, positive, whole
 from hush.core.check import seed as check_seed
-from hush.core.contract import Problem, Vector
+from hush.core.evaluation import measures
 from hush.core.flat import unravelled
 from hush.core.keys import Key, at, root
+from hush.core.problem import Problem, Vector
 from hush.posterior.samples import FEWEST_CHAINS, FEWEST_DRAWS, Posterior
 from hush.tasks.potentials import Potentials
 from hush.tasks.problem import Supervised
@@ -30,7 +31,7 @@ def energy(problem: Problem, vector: Vector, prior: float | jax.Array = 0.0) -> 
     """f(θ) = Σ_r ℓ(θ; x_r, y_r) + ½ λ ‖θ‖², over all examples of all clients: paper 004, section 3."""
     params, examples = unravelled(problem, vector), float(problem.population.examples)
     if isinstance(problem, Potentials):
-        loss = examples * problem.evaluate(params)["train_loss"]
+        loss = examples * measures(problem, params)["train_loss"]
     elif isinstance(problem, Supervised):
         loss = problem.loss(params, *problem.train[:], examples * problem.importance)
     else:

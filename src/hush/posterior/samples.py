@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hush.core.check import nearest, whole
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.posterior import wasserstein
 from hush.posterior.quiet import arviz, converted
 from hush.version import __version__

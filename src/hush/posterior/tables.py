@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pandas as pd
 
-from hush.core.contract import Problem
 from hush.core.flat import unravelled
+from hush.core.problem import Problem
 from hush.posterior import calibration
 
 Array = np.ndarray[Any, Any]

@@ -15,8 +15,9 @@ import numpy as np
 from hush.channel import Alignment, Constant, Fading, FullPower, Groups, OverTheAir, PerClient, TruncatedInversion
 from hush.cohort import Everyone
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND
-from hush.core.contract import Cohort, Draw, Population, Statistics
+from hush.core.contract import Cohort, Draw, Statistics
 from hush.core.keys import root
+from hush.core.problem import Population
 from hush.privacy.releases import NoGuarantee, exactly
 
 ONLY_THE_AIR = "the receiver's noise is its own and new in every round, and nobody listens with a better receiver"

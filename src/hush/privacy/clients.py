@@ -20,7 +20,7 @@ from math import sqrt
 from hush.channel import OverTheAir
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.core.algorithm import Algorithm
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
 from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, in_words

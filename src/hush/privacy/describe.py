@@ -10,8 +10,8 @@ from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import known, whole
-from hush.core.contract import ClientData, Population, Problem
 from hush.core.flat import dimension as parameters
+from hush.core.problem import ClientData, Population, Problem
 from hush.privacy.clients import client_level
 from hush.privacy.examples import example_level
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import LARGEST
-from hush.core.contract import LocalRule, Population
+from hush.core.contract import LocalRule
 from hush.core.grid import Grid
+from hush.core.problem import Population
 from hush.core.schedules import rate
 from hush.local import (
     Batches,

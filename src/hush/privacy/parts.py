@@ -10,8 +10,9 @@ from hush.channel import Noisy
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, SchemeII, Uniform
 from hush.cohort.cohorts import OVERFLOW
 from hush.core.algorithm import Algorithm, init_client
-from hush.core.contract import Channel, Cohort, Population
+from hush.core.contract import Channel, Cohort
 from hush.core.plain import Digital
+from hush.core.problem import Population
 from hush.local import ClippedToBroadcast
 from hush.privacy import releases as sampled
 from hush.privacy.releases import NoGuarantee, exactly

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from hush.core.contract import Problem
 from hush.core.flat import unravelled
+from hush.core.problem import Problem
 from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
 from hush.store import RunFolder

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.execution.admission import check_pair
 from hush.execution.lanes import check_sweep, lay_out
 from hush.execution.simulation import Simulation

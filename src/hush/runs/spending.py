@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.contract import Problem
 from hush.core.paths import at_point
+from hush.core.problem import Problem
 from hush.execution.lanes import Lane
 from hush.privacy import Description, NoGuarantee, describe
 from hush.privacy.printed import equation_13_noise, equation_16_noise

@@ -2,6 +2,7 @@
 
 from hush.core.contract import ServerRule
 from hush.core.plain import Add
+from hush.server.corrected import AddDynamic, AddNormalised, AddToShared
 from hush.server.private import AdaptingClip, CorrelatedNoise
 from hush.server.rules import AddWithControl, Gather, Optimiser, Replace
 
@@ -9,10 +10,25 @@ SERVER_RULES: dict[str, type[ServerRule]] = {
     "add": Add,
     "replace": Replace,
     "add_with_control": AddWithControl,
+    "add_normalised": AddNormalised,
+    "add_dynamic": AddDynamic,
+    "add_to_shared": AddToShared,
     "gather": Gather,
     "optimiser": Optimiser,
     "adapting_clip": AdaptingClip,
     "correlated_noise": CorrelatedNoise,
 }
 
-__all__ = ["SERVER_RULES", "AdaptingClip", "Add", "AddWithControl", "CorrelatedNoise", "Gather", "Optimiser", "Replace"]
+__all__ = [
+    "SERVER_RULES",
+    "AdaptingClip",
+    "Add",
+    "AddDynamic",
+    "AddNormalised",
+    "AddToShared",
+    "AddWithControl",
+    "CorrelatedNoise",
+    "Gather",
+    "Optimiser",
+    "Replace",
+]

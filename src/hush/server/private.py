@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jax import random
 
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND, at_most, clipping_bound, positive, scalar, whole
-from hush.core.contract import Message, ServerRule, State, Vector
+from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key, at
 from hush.core.plain import Add
+from hush.core.problem import Vector
 
 
 class AdaptingClip(ServerRule):

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from hush.core.check import nearest
-from hush.core.contract import Message, ServerRule, State, Vector
+from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key
+from hush.core.optimisers import made
+from hush.core.problem import Vector
 from hush.core.schedules import Rate, check_rate, rate
 
 
@@ -75,24 +76,12 @@ class Optimiser(ServerRule):
     receives = ("update",)
 
     def __check_init__(self) -> None:
-        if not callable(getattr(optax, self.name, None)):
-            raise ValueError(f"unknown optax optimiser {self.name!r}; {nearest(self.name, OPTIMISERS)}")
-        try:
-            self._optimiser()
-        except TypeError as error:
-            raise ValueError(f"optax.{self.name} does not take settings {self.settings}: {error}") from error
-
-    def _optimiser(self) -> optax.GradientTransformation:
-        # Made anew from its settings each time, so that these can be swept and traced.
-        made: optax.GradientTransformation = getattr(optax, self.name)(**self.settings)
-        return made
+        made(self.name, self.settings)
 
     def init(self, model: Vector) -> State:
-        return {"model": model, "optimiser": self._optimiser().init(model)}
+        return {"model": model, "optimiser": made(self.name, self.settings).init(model)}
 
     def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
-        step, optimiser = self._optimiser().update(-received["update"], state["optimiser"], state["model"])
-        return {"model": optax.apply_updates(state["model"], step), "optimiser": optimiser}
-
-
-OPTIMISERS = ("adagrad", "adam", "adamw", "amsgrad", "lamb", "lion", "nadam", "rmsprop", "sgd", "yogi")
+        optimiser = made(self.name, self.settings)
+        step, moments = optimiser.update(-received["update"], state["optimiser"], state["model"])
+        return {"model": optax.apply_updates(state["model"], step), "optimiser": moments}

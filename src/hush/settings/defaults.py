@@ -11,6 +11,7 @@ ARGUMENTS = {"clients": 10, "steps": 10, "lr": 0.1, "batch": 16}
 NEEDED: dict[str, dict[str, Any]] = {
     "private_fedpaq": {"steps": 2, "clip": 1.0, "noise_multiplier": 2.0},
     "ce_fedavg": {"clip": 0.5},
+    "fedper": {"personal": [[640, 650]]},  # the last numbers of softmax are its biases
     # The gradient of the sum over 1,437 examples: a step size of 0.1 for their mean is one of 7e-5 for that.
     "fa_ld": {"lr": 3e-5, "prior": 1.0, "scheme": "II", "per_round": 10, "correlation": 1.0},
     "dp_fedavg": {"population": 20, "clip": 0.5, "noise_multiplier": 0.5},

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.settings.errors import SettingsError
 from hush.settings.run import RunSettings
 from hush.settings.tables import OWN, Tables, plain, tables_of

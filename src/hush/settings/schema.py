@@ -9,6 +9,7 @@ from hush.channel import CHANNELS, DIVISORS, FADINGS, POWER_RULES, Divisor, Fadi
 from hush.cohort import COHORTS
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage
 from hush.core.grid import Grid
+from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import SCHEDULES
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES, Batches, Direction, Oracle
 from hush.server import SERVER_RULES
@@ -25,6 +26,7 @@ TABLES: dict[type, dict[str, Any]] = {
     Oracle: ORACLES,
     Stage: STAGES,
     Grid: {"grid": Grid},
+    LocalOptimiser: {"local_optimiser": LocalOptimiser},
     Channel: CHANNELS,
     Fading: FADINGS,
     PowerRule: POWER_RULES,

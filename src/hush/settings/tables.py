@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.settings.run import RunSettings
 from hush.settings.schema import name_of, schema
 

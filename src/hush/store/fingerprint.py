@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.tasks.problem import Recipe
 
 Array = np.ndarray[Any, Any]

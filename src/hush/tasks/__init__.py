@@ -1,8 +1,8 @@
-"""What is to be learned, by whom: data sets, partitions, models and analytic problems."""
+"""What is to be learned, by whom: data, a model and a loss made into a problem; and problems with a known answer."""
 
 from collections.abc import Callable
 
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.tasks.analytic import linear_regression, logistic_regression, quadratic
 from hush.tasks.images import arrays, cifar10, digits, emnist_digits, fashion_mnist, mnist
 from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.tasks.measures import binary, regression
 from hush.tasks.problem import Supervised
 

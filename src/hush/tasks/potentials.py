@@ -3,19 +3,21 @@
 f(x) = Σ_c ℓ^c(x), to be sampled from exp(−f/τ); or minimised, as any other problem.
 """
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from hush.core.check import at_least, shown, whole
 from hush.core.check import seed as check_seed
-from hush.core.contract import Params, Population, Problem
 from hush.core.keys import Key
 from hush.core.memory import check_room, on_host
+from hush.core.problem import Batch, Measures, Params, Population, Problem
 from hush.core.rehearsal import check_parameters, shapes
 from hush.tasks.given import numbers
 from hush.tasks.problem import Numbered, Recipe
@@ -39,10 +41,17 @@ class Potentials(Problem):
     def client(self, index: int | jax.Array) -> "Potential":
         return Potential(self, jnp.asarray(index))
 
-    def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> dict[str, jax.Array]:
-        mine = jnp.arange(self.population.clients) % parts == part
-        each = jax.vmap(self.potential, (None, 0))(params, self.data)
-        return {"train_loss": jnp.sum(jnp.where(mine, each, 0)) / float(self.population.examples)}
+    def tables(self) -> dict[str, jax.Array]:
+        return {"clients": jnp.full(self.population.sizes.size, 1 / self.population.examples)}
+
+    def evaluate(self, params: Params, batch: Batch) -> Measures:
+        part = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, batch.start, batch.length), self.data)
+        return {"train_loss": jax.vmap(self.potential, (None, 0))(params, part)}
+
+    def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Potentials":
+        population = self.population.restrict(clients)
+        places = self.population.places(population.numbers)
+        return dataclasses.replace(self, data=jax.tree.map(lambda leaf: leaf[places], self.data), population=population)
 
 
 class Potential(Numbered):
@@ -54,8 +63,8 @@ class Potential(Numbered):
     def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
         if rows.shape[0] != self.extent[1]:
             raise ValueError(f"a potential has no batches, found one of {rows.shape[0]}; use batch=None")
-        mine = jax.tree.map(lambda leaf: leaf[self.index], self.problem.data)
-        whole_gradient = jax.grad(self.problem.potential)(params, mine)
+        own = jax.tree.map(lambda leaf: leaf[self.place], self.problem.data)
+        whole_gradient = jax.grad(self.problem.potential)(params, own)
         return jax.tree.map(lambda g: g / self.size, whole_gradient)
 
     def example_gradients(self, params: Params, rows: jax.Array) -> Params:

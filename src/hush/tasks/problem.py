@@ -4,6 +4,7 @@ The examples are kept once, as they came (images as bytes), with a list of row n
 hold unequal numbers of them, and may share some. A batch is gathered and turned into floats where it is used.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,15 +15,12 @@ import numpy as np
 from jax import lax
 
 from hush.core.check import LARGEST
-from hush.core.contract import ClientData, Params, Population, Problem, Vector
 from hush.core.flat import unravelled
 from hush.core.keys import Key
+from hush.core.problem import Batch, ClientData, Measures, Params, Population, Problem, Vector
 from hush.models.per_example import clipped_gradient, is_covered
 from hush.models.wrap import Module, Named
 from hush.tasks.given import check_model
-
-Measures = dict[str, jax.Array]
-EVALUATE_AT_ONCE = 1000
 
 
 class Recipe:
@@ -94,41 +92,44 @@ class Supervised(Problem):
 
     def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
         """Σ_r w_r ℓ(params; x_r, y_r)."""
-        return weights @ jax.vmap(self.measures)(self.model.apply(params, inputs), targets)["loss"]
+        return weights @ self.measured(params, inputs, targets)["loss"]
 
-    def evaluate(self, params: Params, part: int | jax.Array = 0, parts: int = 1) -> Measures:
-        train = self._weighted(params, self.train, self.importance, part, parts)
-        found = {"train_loss": train["loss"]}
-        if self.test is not None:
-            rows = self.test.y.shape[0]
-            test = self._weighted(params, self.test, jnp.full(rows, 1 / rows), part, parts)
-            found |= {"test_loss" if name == "loss" else name: value for name, value in test.items()}
-        return found
+    def tables(self) -> dict[str, jax.Array]:
+        if self.test is None:
+            return {"train": self.importance}
+        rows = self.test.y.shape[0]
+        return {"train": self.importance, "test": jnp.full(rows, 1 / rows)}
 
-    def _weighted(self, params: Params, table: Examples, weights: jax.Array, part: Any, parts: int) -> Measures:
-        """Σ_r w_r · measures_r over the chunks part, part + parts, … of a table."""
-        rows = table.y.shape[0]
-        length = min(EVALUATE_AT_ONCE, rows)
-        chunks = -(-rows // length)
+    def evaluate(self, params: Params, batch: Batch) -> Measures:
+        table = self.train if batch.table == "train" else self.test
+        assert table is not None  # or it would not be among the tables
+        found = self.measured(params, *table.slice(batch.start, batch.length))
+        if batch.table == "train":
+            return {"train_loss": found["loss"]}
+        return {"test_loss" if name == "loss" else name: value for name, value in found.items()}
 
-        def chunk(turn: jax.Array) -> Measures:
-            number = turn * parts + part
-            start = jnp.minimum(
-                number * length, rows - length
-            )  # the last chunk reaches back; what was seen counts no more
-            fresh = (start + jnp.arange(length) >= number * length) & (number < chunks)
-            inputs, targets = table.slice(start, length)
-            each = jax.vmap(self.measures)(self.model.apply(params, inputs), targets)
-            return {
-                name: jnp.where(fresh, lax.dynamic_slice_in_dim(weights, start, length), 0) @ value
-                for name, value in each.items()
-            }
+    def measured(self, params: Params, inputs: jax.Array, targets: jax.Array) -> Measures:
+        """Every measure of each of these examples."""
+        return jax.vmap(self.measures)(self.model.apply(params, inputs), targets)
 
-        def add(turn: jax.Array, total: Measures) -> Measures:
-            return jax.tree.map(jnp.add, total, chunk(turn))
-
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, 0))
-        return lax.fori_loop(0, -(-chunks // parts), add, zeros)
+    def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Supervised":
+        """Only these clients' examples. What all of them are tested on stays with who has it."""
+        population = self.population.restrict(clients)
+        places = np.asarray(self.population.places(np.asarray(population.numbers)))
+        offsets, sizes = np.asarray(self.offsets)[places], np.asarray(population.sizes)
+        ends = np.cumsum(sizes)
+        # The places of each client's examples in `index`, one client after the other.
+        here = np.arange(ends[-1]) + np.repeat(offsets - (ends - sizes), sizes)
+        rows, index = np.unique(np.asarray(self.index)[here], return_inverse=True)
+        return dataclasses.replace(
+            self,
+            train=dataclasses.replace(self.train, x=self.train.x[rows], y=self.train.y[rows]),
+            test=None,
+            index=jnp.asarray(index, jnp.int32),
+            offsets=jnp.asarray(ends - sizes, jnp.int32),
+            importance=self.importance[rows],
+            population=population,
+        )
 
 
 class Numbered(ClientData):
@@ -139,8 +140,14 @@ class Numbered(ClientData):
 
     @property
     def size(self) -> jax.Array:
-        size: jax.Array = self.problem.population.sizes[self.index]
+        size: jax.Array = self.problem.population.sizes[self.place]
         return size
+
+    @property
+    def place(self) -> jax.Array:
+        """Where the client stands in the arrays of the problem."""
+        place: jax.Array = self.problem.population.places(self.index)
+        return place
 
     @property
     def population(self) -> Population:
@@ -159,7 +166,10 @@ class Holding(Numbered):
 
     def examples(self, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The client's own examples, numbered from 0."""
-        return self.problem.train[self.problem.index[self.problem.offsets[self.index] + rows]]
+        return self.problem.train[self.problem.index[self.problem.offsets[self.place] + rows]]
+
+    def evaluate(self, params: Params, rows: jax.Array) -> Measures:
+        return self.problem.measured(params, *self.examples(rows))
 
     def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
         return jax.grad(self.problem.loss)(params, *self.examples(rows), weights)

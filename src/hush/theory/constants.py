@@ -15,9 +15,9 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, natural, positive
-from hush.core.contract import Problem, Vector
 from hush.core.flat import unravelled
 from hush.core.keys import at, root
+from hush.core.problem import Problem, Vector
 from hush.local.batches import everything
 from hush.theory.curvature import (
     POWER_STEPS,

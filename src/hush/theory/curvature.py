@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax, random
 from jax.flatten_util import ravel_pytree
 
-from hush.core.contract import ClientData, Problem, Vector
 from hush.core.keys import Key, at
+from hush.core.problem import ClientData, Problem, Vector
 from hush.local.batches import everything
 from hush.local.directions import full_gradient
 from hush.models.wrap import Named

@@ -1,8 +1,8 @@
-"""What is done to a message before it is sent: (key, vector, state) -> vector, state, info. Stages chain."""
+"""What is done to a message before it is sent: a chain of stages, of which a coder says what is left in few bits."""
 
-from hush.core.contract import Stage
+from hush.core.contract import Code, Coder, Stage
 from hush.uplink.clip import Clip
-from hush.uplink.compressor import Code, Compressor
+from hush.uplink.compressor import Compressor
 from hush.uplink.feedback import ErrorFeedback
 from hush.uplink.grid import GridGaussian
 from hush.uplink.levels import QSGD, TernGrad
@@ -32,6 +32,7 @@ __all__ = [
     "BFloat16",
     "Clip",
     "Code",
+    "Coder",
     "Compressor",
     "ErrorFeedback",
     "Gaussian",

@@ -2,9 +2,10 @@
 
 from hush.core.check import clipping_bound
 from hush.core.clipping import clip
-from hush.core.contract import Info, Stage, State, Vector
+from hush.core.contract import Info, Stage, State
 from hush.core.keys import Key
 from hush.core.norms import norm
+from hush.core.problem import Vector
 
 
 class Clip(Stage):
@@ -18,6 +19,10 @@ class Clip(Stage):
     @property
     def norm_bound(self) -> float:
         return self.bound
+
+    @property
+    def after_code(self) -> bool:
+        return True
 
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
         length = norm(vector)

@@ -1,25 +1,19 @@
-"""What a compressor is: a stage that says in few bits, exactly counted, about what it was given.
-
-A device in the field sends `pack(quantise(key, v))` and the server takes `dequantise(unpack(bytes))`; a simulation goes
-the same way but for the bytes, and counts `bits`, which are those of the bytes.
-"""
+"""What a compressor is: a coder without memory, whose error is known, and whose bytes carry a checksum."""
 
 from abc import abstractmethod
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from hush.core.contract import Info, Stage, State, Vector
-from hush.core.counts import Count, count
-from hush.core.keys import Key, root
+from hush.core.contract import Code, Coder, Info, State
+from hush.core.counts import Count
+from hush.core.keys import Key
+from hush.core.problem import Vector
 from hush.wire import SEAL_BITS, seal, unseal
 
-Code = dict[str, Any]  # arrays by name: what the bytes stand for
 
-
-class Compressor(Stage):
-    """One vector to a code, and back; the code to bytes, and back."""
+class Compressor(Coder):
+    """About what it was given, in few bits, exactly counted."""
 
     @property
     @abstractmethod
@@ -58,16 +52,6 @@ class Compressor(Stage):
         """What the message costs: 8 · len(pack(code))."""
         return self.payload_bits(code, dimension) + SEAL_BITS
 
-    def fixed_bits(self, dimension: int) -> int | None:
-        """What every message of so many numbers costs; None where that depends on the message."""
-        found = []
-
-        def trace(vector: Vector) -> None:  # nothing is computed: only a count that needs no values comes out an int
-            found.append(self.bits(self.quantise(root(0), vector), dimension))
-
-        jax.eval_shape(trace, jax.ShapeDtypeStruct((dimension,), jnp.float32))
-        return found[0] if isinstance(found[0], int) else None
-
     def pack(self, code: Code, dimension: int) -> bytes:
         """The code on the wire. A checksum over the settings too lets the receiver refuse what is not for it."""
         return seal(self.payload(jax.device_get(code), dimension), self._description(dimension))
@@ -79,6 +63,8 @@ class Compressor(Stage):
     def _description(self, dimension: int) -> str:
         return f"{self!r} of {dimension} numbers"
 
-    def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
-        code = self.quantise(key, vector)
-        return self.dequantise(code, vector.size), state, {"bits": count(self.bits(code, vector.size))}
+    def encode(self, key: Key, vector: Vector, state: State) -> tuple[Code, State, Info]:
+        return self.quantise(key, vector), state, {}
+
+    def decode(self, code: Code, dimension: int) -> Vector:
+        return self.dequantise(code, dimension)

@@ -2,13 +2,15 @@
 
 import jax.numpy as jnp
 
-from hush.core.contract import Info, Stage, State, Vector
+from hush.core.contract import Code, Coder, Info, State
+from hush.core.counts import Count
 from hush.core.keys import Key
 from hush.core.norms import norm
+from hush.core.problem import Vector
 from hush.uplink.compressor import Compressor
 
 
-class ErrorFeedback(Stage):
+class ErrorFeedback(Coder):
     """Sends Q(v + e) and remembers e ← v + e − Q(v + e) (Seide et al. 2014; Karimireddy et al., ICML 2019).
 
     It is what makes a biased compressor converge. With an unbiased one of q > 1 the memory can grow without bound:
@@ -24,8 +26,20 @@ class ErrorFeedback(Stage):
     def init(self, vector: Vector) -> State:
         return {"residual": jnp.zeros_like(vector)}
 
-    def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
+    def encode(self, key: Key, vector: Vector, state: State) -> tuple[Code, State, Info]:
         whole = vector + state["residual"]
-        sent, _, info = self.inner(key, whole, {})
-        residual = whole - sent
-        return sent, {"residual": residual}, info | {"residual_norm": norm(residual)}
+        code = self.inner.quantise(key, whole)
+        residual = whole - self.inner.dequantise(code, vector.size)
+        return code, {"residual": residual}, {"residual_norm": norm(residual)}
+
+    def decode(self, code: Code, dimension: int) -> Vector:
+        return self.inner.dequantise(code, dimension)
+
+    def bits(self, code: Code, dimension: int) -> Count | int:
+        return self.inner.bits(code, dimension)
+
+    def pack(self, code: Code, dimension: int) -> bytes:
+        return self.inner.pack(code, dimension)
+
+    def unpack(self, data: bytes, dimension: int) -> Code:
+        return self.inner.unpack(data, dimension)

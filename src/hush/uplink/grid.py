@@ -12,10 +12,11 @@ from jax import random
 from jax.experimental import io_callback
 
 from hush.core.check import at_least, clipping_bound, shown, unknown_yet
-from hush.core.contract import Info, Stage, State, Vector
+from hush.core.contract import Info, Stage, State
 from hush.core.exact import Integers, Source, discrete_gaussian
 from hush.core.grid import LARGEST_STEPS, SMALLEST, Grid, from_steps, to_steps
 from hush.core.keys import Key
+from hush.core.problem import Vector
 from hush.uplink.clip import Clip
 
 # A setting reaches a compiled program as the nearest float32, which is within 2^-24 of it, relative to it.

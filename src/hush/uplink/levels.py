@@ -9,12 +9,14 @@ import numpy as np
 from jax import random
 
 from hush.core.check import known, scalar, whole
-from hush.core.contract import Vector
+from hush.core.contract import Code
 from hush.core.counts import Count
+from hush.core.floats import float_bytes
 from hush.core.keys import Key
 from hush.core.norms import norm, norms, power_of_two, reciprocal
-from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import blocks_of, float_bytes, scales_of
+from hush.core.problem import Vector
+from hush.uplink.compressor import Compressor
+from hush.uplink.parts import blocks_of, scales_of
 from hush.wire import (
     WireError,
     dense_bits,

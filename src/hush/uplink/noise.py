@@ -3,8 +3,9 @@
 from jax import random
 
 from hush.core.check import positive
-from hush.core.contract import Info, Stage, State, Vector
+from hush.core.contract import Info, Stage, State
 from hush.core.keys import Key
+from hush.core.problem import Vector
 
 
 class Gaussian(Stage):

@@ -10,11 +10,13 @@ from jax import random
 from scipy.linalg import hadamard
 
 from hush.core.check import scalar, whole
-from hush.core.contract import Vector
+from hush.core.contract import Code
 from hush.core.counts import Count
+from hush.core.floats import split_off
 from hush.core.keys import Key, at
-from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import SEED_BITS, blocks_of, key_of, seed_of, split_off
+from hush.core.problem import Vector
+from hush.uplink.compressor import Compressor
+from hush.uplink.parts import SEED_BITS, blocks_of, key_of, seed_of
 
 
 def hadamard_transform(rows: jax.Array) -> jax.Array:

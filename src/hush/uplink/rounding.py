@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.contract import Vector
+from hush.core.contract import Code
+from hush.core.floats import split_off
 from hush.core.keys import Key
 from hush.core.norms import norm
-from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import nothing_else, split_off
+from hush.core.problem import Vector
+from hush.uplink.compressor import Compressor
+from hush.uplink.parts import nothing_else
 from hush.wire import WireError
 
 _INFINITY, _SIGN = 0x7F80, 0x8000  # NaN is all that is above infinity

@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.contract import Vector
+from hush.core.contract import Code
+from hush.core.floats import float_bytes
 from hush.core.keys import Key
 from hush.core.norms import norm, power_of_two, reciprocal
-from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import float_bytes, scales_of
+from hush.core.problem import Vector
+from hush.uplink.compressor import Compressor
+from hush.uplink.parts import scales_of
 from hush.wire import WireError, fixed_bits, pack_fixed, unpack_fixed
 
 

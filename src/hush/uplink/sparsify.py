@@ -7,13 +7,15 @@ import numpy as np
 from jax import lax
 
 from hush.core.check import scalar, whole
-from hush.core.contract import Vector
+from hush.core.contract import Code
 from hush.core.counts import Count
+from hush.core.floats import float_bytes, floats_of, split_off
 from hush.core.keys import Key, at
 from hush.core.norms import norm
+from hush.core.problem import Vector
 from hush.core.shuffle import shuffled
-from hush.uplink.compressor import Code, Compressor
-from hush.uplink.parts import SEED_BITS, float_bytes, floats_of, key_of, nothing_else, seed_of, split_off
+from hush.uplink.compressor import Compressor
+from hush.uplink.parts import SEED_BITS, key_of, nothing_else, seed_of
 from hush.wire import pack_positions, positions_bits, unpack_positions
 
 

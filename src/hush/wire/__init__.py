@@ -1,9 +1,10 @@
 """How compressed messages look on the wire: integers to bytes and back, and what they cost in bits."""
 
+from hush.core.floats import WireError
 from hush.wire.dense import dense_bits, pack_dense, unpack_dense
 from hush.wire.elias import floor_log2, lengths, read, shortest, write
 from hush.wire.fixed import fixed_bits, pack_fixed, unpack_fixed
-from hush.wire.frame import SEAL_BITS, WireError, seal, unseal
+from hush.wire.frame import SEAL_BITS, seal, unseal
 from hush.wire.sparse import (
     index_bits,
     pack_positions,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from hush.wire.frame import WireError
+from hush.core.floats import WireError
 
 Bits = npt.NDArray[np.bool_]
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.check import whole
+from hush.core.floats import WireError
 from hush.wire.fixed import fixed_bits, integers, pack_fixed, unpack_fixed
-from hush.wire.frame import WireError
 
 _LIMB = 32
 _LARGEST_BASE = 1 << 17

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.check import known, natural
+from hush.core.floats import WireError
 from hush.wire.bits import Bits, Reader, from_number
 from hush.wire.fixed import integers
-from hush.wire.frame import WireError
 
 KINDS = ("gamma", "delta", "omega")
 LARGEST = 2**31 - 1

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.check import whole
-from hush.wire.frame import WireError
+from hush.core.floats import WireError
 
 _BLOCK = 1 << 13  # eights at a time, so that they stay in the cache
 

@@ -2,11 +2,9 @@
 
 import zlib
 
+from hush.core.floats import WireError
+
 SEAL_BITS = 32
-
-
-class WireError(ValueError):
-    """The bytes are not what they should be: truncated, corrupt, or of another code."""
 
 
 def seal(payload: bytes, description: str) -> bytes:

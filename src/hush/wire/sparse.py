@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core.check import whole
+from hush.core.floats import WireError
 from hush.wire import elias
 from hush.wire.bits import Reader, from_bytes, from_number, to_bytes
 from hush.wire.fixed import integers
-from hush.wire.frame import WireError
 
 if TYPE_CHECKING:
     import jax

@@ -15,7 +15,7 @@ from scipy import stats
 import hush
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.local import ControlVariate, LocalSGD, Scaffold
 from hush.privacy import NoGuarantee, Subset, Whole, describe, spent
 from hush.server import AddWithControl, CorrelatedNoise

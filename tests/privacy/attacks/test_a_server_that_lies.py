@@ -14,9 +14,10 @@ import pytest
 
 import hush
 from hush.cohort import Uniform
-from hush.core.contract import Population
 from hush.core.grid import Grid
 from hush.core.keys import root
+from hush.core.problem import Population
+from hush.core.round import unpack
 from hush.local import ClippedPerExample, ClippedToBroadcast, Full, LocalSGD, Perturbed
 from hush.network import Guard, Refused, device_step
 from hush.privacy import NoGuarantee, describe
@@ -174,7 +175,8 @@ def test_a_device_does_not_run_what_does_not_protect_it(algorithm, kind, reason)
 def test_the_noise_is_the_systems_and_on_a_grid(algorithm):
     """Two devices with the same data, told the same, send different messages."""
     state = hush.init_client(algorithm, jnp.zeros(D))
-    sent = [device_step(guard(algorithm), told(0), state, PROBLEM.client(1))[0]["update"] for _ in range(2)]
+    replies = [device_step(guard(algorithm), told(0), state, PROBLEM.client(1))[0] for _ in range(2)]
+    sent = [unpack(algorithm, reply, jnp.zeros(D))["update"] for reply in replies]
     assert not np.array_equal(*map(np.asarray, sent))
     if algorithm is LOUD:
         spacing = 2.0 ** (3 - 20)  # of noise of 8, in 2^20 steps

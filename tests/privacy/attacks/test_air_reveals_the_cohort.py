@@ -14,8 +14,9 @@ from dp_accounting import get_epsilon_gaussian
 import hush
 from hush.channel import Constant, FullPower, PerClient
 from hush.cohort import Uniform
-from hush.core.contract import Draw, Population, Statistics
+from hush.core.contract import Draw, Statistics
 from hush.core.keys import root
+from hush.core.problem import Population
 from hush.privacy import Subset, describe
 from hush.privacy.accounting import delta_at
 

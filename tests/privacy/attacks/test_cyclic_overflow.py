@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jax import random
 
 from hush.cohort import Cyclic, cohorts
-from hush.core.contract import Population
+from hush.core.problem import Population
 
 
 def taken(cohort, clients, numbers, monkeypatch):

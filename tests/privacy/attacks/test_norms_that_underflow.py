@@ -63,7 +63,7 @@ class Says(LocalSGD):
     """A client whose update is the model that it is told."""
 
     def __call__(self, key, broadcast, state, data):
-        return {"update": broadcast["model"]}, {"steps": jnp.int32(1)}
+        return {"update": broadcast["model"]}, state, {"steps": jnp.int32(1)}
 
 
 def test_a_server_that_asks_for_a_tiny_clip():
@@ -74,5 +74,5 @@ def test_a_server_that_asks_for_a_tiny_clip():
     rule = ClippedToBroadcast(Says(lr=0.1, steps=1))
     for clip in (1e-30, 1e-37, 0.0, -1.0, 1e-44, np.nan):
         told = {"model": jnp.full(100, 1e-22), "clip": jnp.full(1, clip, jnp.float32)}
-        sent, _ = rule(root(0), told, {}, None)
+        sent, _, _ = rule(root(0), told, {}, None)
         assert length(sent["update"]) <= SLACK

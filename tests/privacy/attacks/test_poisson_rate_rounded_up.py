@@ -14,7 +14,7 @@ import pytest
 from jax import random
 
 from hush.cohort import Poisson
-from hush.core.contract import Population
+from hush.core.problem import Population
 
 LARGEST = 2**32 - 1
 

@@ -12,7 +12,7 @@ from dp_accounting import get_epsilon_gaussian
 from scipy.stats import norm
 
 import hush
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.execution.lanes import lay_out
 from hush.privacy import NoGuarantee, describe
 from hush.privacy.sharing import sharing

@@ -10,8 +10,9 @@ import hush
 from hush.channel import Alignment, Constant, FullPower, Groups, Noisy, OverTheAir, PerClient
 from hush.channel.power import Scaling
 from hush.cohort import Cyclic, Everyone, Poisson, Uniform
-from hush.core.contract import ClientData, Population, Statistics
+from hush.core.contract import Statistics
 from hush.core.keys import root
+from hush.core.problem import ClientData, Population
 from hush.local import ClippedPerExample, ClippedToBroadcast, Full, LocalSGD, Perturbed, WeightDecay
 from hush.privacy import NoGuarantee, describe
 from hush.server import AdaptingClip, CorrelatedNoise

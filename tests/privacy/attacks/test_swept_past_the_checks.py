@@ -12,7 +12,7 @@ import pytest
 
 import hush
 from hush.channel import Constant, FullPower, OverTheAir
-from hush.core.contract import Population
+from hush.core.problem import Population
 from hush.execution.lanes import lay_out
 from hush.privacy import NoGuarantee, Release, describe
 from hush.runs.spending import Spending

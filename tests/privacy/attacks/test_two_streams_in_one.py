@@ -13,8 +13,8 @@ import pytest
 from jax import random
 
 import hush
-from hush.core.contract import Population
 from hush.core.keys import root
+from hush.core.problem import Population
 from hush.privacy import NoGuarantee, describe
 from hush.server import AdaptingClip, Add, CorrelatedNoise
 

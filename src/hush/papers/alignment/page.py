@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from hush import tasks
 from hush.algorithms import distributed_sgd, over_the_air
 from hush.channel import Alignment, FullPower, GaussianReal, Groups, Largest, LeastSquares, PowerRule, from_decibel
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.papers.clipping.lab import Say
 from hush.papers.writing import Claim, Paper, Picture, Section, judged, only_when
 from hush.report.plots import Line, chart

@@ -20,7 +20,7 @@ import pandas as pd
 from hush import tasks
 from hush.algorithms import ce_fedavg, dp_fedavg
 from hush.core.algorithm import Algorithm
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.privacy import Poisson, noise_multiplier_for
 from hush.runs.errors import Diverged
 from hush.runs.run import run

@@ -7,9 +7,10 @@ from jax.flatten_util import ravel_pytree
 from matplotlib.ticker import NullFormatter
 
 from hush.algorithms import fedavg
-from hush.core.algorithm import broadcast, client_step, init_client, init_server
-from hush.core.contract import Problem, Vector
+from hush.core.algorithm import init_client, init_server
 from hush.core.keys import at, root
+from hush.core.problem import Problem, Vector
+from hush.core.round import broadcast, client_step
 from hush.papers.fedpaq.lab import FedPAQLab, Setting
 from hush.papers.writing import Picture, Section, only_when
 from hush.report.plots import Line, draw

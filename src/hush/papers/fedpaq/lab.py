@@ -11,7 +11,7 @@ import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fedavg, private_fedpaq
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.core.schedules import InverseTime
 from hush.runs.run import run
 from hush.uplink import QSGD

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fa_ld
-from hush.core.contract import Problem
+from hush.core.problem import Problem
 from hush.papers.langevin.lab import LangevinLab
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.posterior import labels, scores

@@ -1,0 +1,76 @@
+"""Server rules for clients that send more, or less, than an update: FedNova, FedDyn, personal layers."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from hush.core.check import positive
+from hush.core.contract import Message, ServerRule, State
+from hush.core.keys import Key
+from hush.core.problem import Vector
+from hush.core.ranges import Ranges, check_ranges, shared_places
+from hush.core.schedules import Rate, check_rate, rate
+
+
+class AddNormalised(ServerRule):
+    """x ← x + η_g·τ_eff·Σ w_i Δ_i/τ_i, τ_eff = Σ w_i τ_i: FedNova (Wang et al., NeurIPS 2020, eq 11)."""
+
+    lr: Rate = 1.0
+    provides = ("model",)
+    receives = ("update", "length")
+
+    def __check_init__(self) -> None:
+        check_rate("server lr", self.lr)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model}
+
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+        moved = received["length"][0] * received["update"]
+        return {"model": state["model"] + rate(self.lr, state["round"]) * moved}
+
+
+class AddDynamic(ServerRule):
+    """h ← h − α·share·received, x ← x + received − h/α: FedDyn (Acar et al., ICLR 2021, Algorithm 1).
+
+    `received` is the mean of the cohort's updates, and share·received that of all clients' where the others send none.
+    """
+
+    alpha: float
+    provides = ("model",)
+    receives = ("update",)
+
+    def __check_init__(self) -> None:
+        positive("alpha", self.alpha)
+
+    @property
+    def keeps_to_itself(self) -> tuple[str, ...]:
+        return ("gradient",)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model, "gradient": jnp.zeros_like(model)}
+
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+        gradient = state["gradient"] - self.alpha * share * received["update"]
+        return {"model": state["model"] + received["update"] - gradient / self.alpha, "gradient": gradient}
+
+
+class AddToShared(ServerRule):
+    """x ← x + η_g·received in all places but the ranges, which are the clients' own and stay as they began here."""
+
+    ranges: Ranges = eqx.field(static=True)
+    lr: Rate = 1.0
+    provides = ("model", "shared")
+    receives = ("update",)
+
+    def __check_init__(self) -> None:
+        check_ranges(self.ranges)
+        check_rate("server lr", self.lr)
+
+    def init(self, model: Vector) -> State:
+        return {"model": model, "shared": model[shared_places(self.ranges, model.size)]}
+
+    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+        shared = state["shared"] + rate(self.lr, state["round"]) * received["update"]
+        model = state["model"].at[shared_places(self.ranges, state["model"].size)].set(shared)
+        return {"model": model, "shared": shared}
