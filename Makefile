@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench slow clean torch architecture help
+.PHONY: demo test check bench slow dist clean torch architecture help
 
 help:
 	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
@@ -12,6 +12,8 @@ help:
 	@echo "make slow   run the slow tests: whole papers, large models, whole processes"
 	@echo "make check  ruff, mypy and the import rules"
 	@echo "make bench  hush beside its peers: one table of ratios (long; makes environments of its own)"
+	@echo "make dist   build the wheel and the source archive in dist/"
+	@echo "make architecture  the table and the picture of docs/architecture.md, from the code"
 	@echo "make torch  add the PyTorch extra to the environment"
 
 $(READY): pyproject.toml constraints.txt
@@ -41,6 +43,10 @@ check: $(READY)
 
 torch: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,torch]'
+
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

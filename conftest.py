@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["src/hush/tasks/torch_module.py"]
+collect_ignore = [] if find_spec("torch") else ["src/hush/models/torch_module.py"]

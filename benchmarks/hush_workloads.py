@@ -17,7 +17,7 @@ import measure
 
 import hush
 import workloads
-from hush.execution.engine import unravelled
+from hush.core.flat import unravelled
 from hush.execution.simulation import Simulation
 from hush.models import build
 

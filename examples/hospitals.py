@@ -1,6 +1,6 @@
 """From a point estimate to credible intervals: ten hospitals with different patients, one posterior.
 
-    python examples/hospitals.py        # under a minute; writes runs/hospitals/*.png
+    python examples/hospitals.py        # under a minute; writes runs/hospitals/*.png; needs the extras report and bayes
 
 Who will believe a diagnosis at 99 %? FedAvg's model is surer than it is right. FA-LD's samples, averaged, are not.
 """

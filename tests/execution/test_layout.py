@@ -8,8 +8,8 @@ import pytest
 
 import hush
 from hush.core.contract import Cohort, Draw, Stage
+from hush.core.flat import unravelled
 from hush.core.keys import at, root
-from hush.execution.engine import unravelled
 from hush.execution.simulation import Simulation
 from hush.uplink import QSGD, ErrorFeedback, RandomK, Rotated, Sign, TernGrad, TopK
 

@@ -339,5 +339,5 @@ def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spec is not None
     assert spec.loader is not None
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r'pip install "hush\[torch\]"'):
+    with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'hush\[torch\]'"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))

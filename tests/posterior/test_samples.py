@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hush
-from hush.execution.engine import unravelled
+from hush.core.flat import unravelled
 from hush.posterior import Posterior, wasserstein
 from hush.posterior.quiet import arviz
 
@@ -243,6 +244,7 @@ def test_arviz_is_imported_late_and_quietly(tmp_path):
         "assert not {'arviz', 'blackjax', 'matplotlib.pyplot'} & set(sys.modules)\n"
         "from hush.posterior.quiet import arviz; arviz()\n"
     )
-    environment = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "", "JAX_PLATFORMS": "cpu"}
+    sources = str(Path(hush.__file__).parents[1])  # those under test, wherever another hush may be installed
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "", "JAX_PLATFORMS": "cpu", "PYTHONPATH": sources}
     ran = subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")

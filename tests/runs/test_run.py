@@ -13,7 +13,7 @@ import pytest
 
 import hush
 from hush.core.evaluation import measures
-from hush.execution.engine import unravelled
+from hush.core.flat import unravelled
 from hush.runs import run as run_module
 from hush.store import FILES, RunFolder
 from hush.store.reading import load_records

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.execution.engine import unravelled
+from hush.core.flat import unravelled
 from hush.execution.simulation import Simulation
 from hush.posterior import scores
 from hush.posterior.tables import AVERAGE, POINT

@@ -222,7 +222,7 @@ REFUSED = [
     (PIECES | {"local": {"piece": "sdg"}}, r"^local\.piece: unknown piece 'sdg'; did you mean 'sgd'\? known: "),
     (
         PIECES | {"local": {"lr": 0.1}},
-        r"^local\.piece: is missing; known: clipped_to_broadcast, gradient, perturbed, scaffold, sgd",
+        r"^local\.piece: is missing; known: beside, clipped_to_broadcast, dynamic, gradient, ",
     ),
     (PIECES | {"local": {"piece": "sgd", "steps": 3}}, r"^local\.lr: is missing; it must be a number or a table"),
     (PIECES | {"local": {"piece": "sgd", "lr": 0.1}}, r"^local: local training takes either steps or epochs"),
@@ -376,7 +376,7 @@ class TestOverride:
 class TestSchema:
     def test_only_what_can_be_set(self):
         fields = schema(LocalSGD)
-        assert list(fields) == ["lr", "steps", "epochs", "batches", "direction", "oracle", "send", "pace"]
+        assert list(fields) == ["lr", "steps", "epochs", "batches", "direction", "oracle", "optimiser", "send", "pace"]
         assert [name for name, field in fields.items() if field.required] == ["lr"]
 
     def test_the_default_of_a_factory(self):

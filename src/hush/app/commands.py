@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.tables import print_comparison, print_summary
-from hush.report.page import write_report
-from hush.report.privacy_page import in_one_line
+from hush.privacy.shown import in_one_line
 from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
@@ -55,6 +54,8 @@ def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) ->
 
 def report(folder: Path) -> None:
     """Write a report anew."""
+    from hush.report.page import write_report
+
     print(write_report(folder))
 
 

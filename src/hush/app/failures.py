@@ -9,11 +9,12 @@ from typing import ParamSpec
 
 import typer
 
+from hush.extras import MissingExtra
 from hush.stopping import listening
 
 P = ParamSpec("P")
 
-BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, NOT_READ, INTERRUPTED = 2, 3, 4, 5, 6, 130
+BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, NOT_READ, NOT_INSTALLED, INTERRUPTED = 2, 3, 4, 5, 6, 7, 130
 
 CODES = {
     0: "fine",
@@ -22,6 +23,7 @@ CODES = {
     NO_DATA: "data unavailable: neither on this machine nor to be downloaded now",
     NOT_WRITTEN: "could not write",
     NOT_READ: "a file of a run is missing or damaged",
+    NOT_INSTALLED: "an extra is not installed; the error names it",
     INTERRUPTED: "interrupted; hush resume goes on (143 if by SIGTERM, 129 if by SIGHUP)",
 }
 
@@ -61,6 +63,8 @@ def code_of(error: BaseException) -> int | None:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(error, kind):
             return code
+    if isinstance(error, MissingExtra):
+        return NOT_INSTALLED
     if isinstance(error, OSError):  # whoever reads says so in an error of its own
         return NOT_WRITTEN
     return BAD_SETTINGS if isinstance(error, ValueError) else None

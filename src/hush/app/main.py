@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hush.app.failures import EPILOGUE, plainly, show_tracebacks
+from hush.extras import require
 from hush.version import __version__
 
 app = typer.Typer(
@@ -113,6 +114,7 @@ def report(folder: RunArgument) -> None:
     \b
     hush report runs/first
     """
+    require("matplotlib")
     from hush.app import commands
 
     commands.report(folder)
@@ -129,6 +131,7 @@ def compare(
     \b
     hush compare runs/fedavg runs/scaffold --out runs/comparison
     """
+    require("matplotlib")
     from hush.app import commands
 
     commands.compare(folders, out)
@@ -258,6 +261,7 @@ def paper(
     hush paper clipping --figure table-1
     hush paper fedpaq --out docs/results
     """
+    require("matplotlib", *(("arviz", "blackjax") if name == "langevin" else ()))
     from hush.app import paper as papers
 
     papers.reproduce(name, figure, quick, out)

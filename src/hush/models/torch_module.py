@@ -20,11 +20,13 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from hush.core.keys import Key
+from hush.extras import require
 
 try:
     import torch
-except ImportError as error:
-    raise ImportError('a torch.nn.Module as a model needs PyTorch: pip install "hush[torch]"') from error
+except ImportError:
+    require("torch")
+    raise  # it is there, and broken
 
 Array = np.ndarray[Any, Any]
 Weights = dict[str, jax.Array]  # a module's trained parameters by name

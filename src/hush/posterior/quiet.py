@@ -3,9 +3,12 @@
 import warnings
 from typing import Any
 
+from hush.extras import require
+
 
 def arviz() -> Any:
     """The package, imported when it is first needed: that takes a second, and warns of its plans once a day."""
+    require("arviz")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import arviz as package

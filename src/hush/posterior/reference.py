@@ -19,6 +19,7 @@ from hush.core.evaluation import measures
 from hush.core.flat import unravelled
 from hush.core.keys import Key, at, root
 from hush.core.problem import Problem, Vector
+from hush.extras import require
 from hush.posterior.samples import FEWEST_CHAINS, FEWEST_DRAWS, Posterior
 from hush.tasks.potentials import Potentials
 from hush.tasks.problem import Supervised
@@ -55,6 +56,7 @@ def reference_posterior(
 
     Refused where the chains do not agree: a reference that has not converged is none.
     """
+    require("blackjax", "arviz")  # both, before minutes are spent: the one samples, the other judges
     positive("temperature", temperature)
     at_least("prior", prior, 0)
     whole("chains", chains, FEWEST_CHAINS)

@@ -9,9 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hush.core.columns import AXES, TOTALS, column
+from hush.privacy.shown import in_one_line
 from hush.report import formatting, markup
 from hush.report.plots import SIZE, Line, chart, check, lines
-from hush.report.privacy_page import in_one_line, spent_by_each
+from hush.report.privacy_page import spent_by_each
 from hush.report.style import Drawing, settled, write_png
 from hush.store import load_records, load_settings, load_table
 from hush.store.files import CLIENTS

@@ -58,18 +58,6 @@ def figures(found: dict[str, Any]) -> list[tuple[str, str]]:
     return said
 
 
-def in_one_line(found: dict[str, Any]) -> str:
-    """The figure and the least that must stand beside it."""
-    if found.get("guarantee", "none") == "none":
-        return "no privacy guarantee"
-    table = found["guarantee"]
-    trusted = table["who is trusted"].partition(":")[0]
-    lanes = found.get("lanes", 1)
-    of_one = "" if lanes == 1 else f" of one lane ({rounded_up(found['together'])} for all {lanes} together)"
-    figure = f"ε = {rounded_up(found['epsilon'])}{of_one} for the worst client at δ = {found['delta']:g}"
-    return f"{figure}; protected is {table['what is protected']}, trusted is {trusted}"
-
-
 def spent_by_each(clients: pd.DataFrame) -> Drawing:
     """Histograms over clients: ε where each has its own, rounds, and bits."""
     columns = [name for name in ("epsilon", "rounds", "uplink_bits") if name in clients.columns]

@@ -1,6 +1,7 @@
 """What a run returns: a value. Its plots are imported when they are asked for."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,11 @@ import pandas as pd
 
 from hush.core.flat import unravelled
 from hush.core.problem import Problem
+from hush.extras import how_to_install, missing, require
 from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
 from hush.store import RunFolder
-from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, UPDATES
+from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
 from hush.tasks.classes import class_counts
@@ -82,12 +84,14 @@ class Result:
 
     def trace(self, parameters: Sequence[str] | None = None) -> "Figure":
         """Every chain over the rounds: of these parameters, or of those whose chains agree least."""
+        require("matplotlib")
         from hush.report.posterior_plots import trace
 
         return trace(self.posterior, parameters=parameters)
 
     def density(self, parameters: Sequence[str] | None = None, reference: Any = None) -> "Figure":
         """How parameters are spread, with credible intervals, beside a reference: samples, or (mean, covariance)."""
+        require("matplotlib")
         from hush.report.posterior_plots import density
 
         return density(self.posterior, reference=reference, parameters=parameters)
@@ -102,6 +106,7 @@ class Result:
 
     def reliability(self, beside: Mapping[str, "Result"] | None = None) -> "Figure":
         """How often predictions are right against how sure they were, drawn; other runs stand `beside` by name."""
+        require("matplotlib")
         from hush.report.reliability import reliability_diagram
 
         tables: dict[str, pd.DataFrame] = {}
@@ -117,6 +122,7 @@ class Result:
 
     def plot(self, measure: str = "accuracy", against: str = "round") -> "Figure":
         """A curve of one measure, with a band over repetitions."""
+        require("matplotlib")
         from hush.report.plots import curve
 
         return curve(self.records, measure, against)
@@ -146,9 +152,28 @@ def write_all(folder: RunFolder, result: Result, pages: bool = True) -> None:
         predicted, answers, lanes = result.predictions(), np.asarray(labels(result.problem)), result._lanes()
         folder.parquet(CALIBRATION, score_table(predicted, answers, lanes))
         folder.parquet(RELIABILITY, reliability_table(predicted, answers, lanes))
-    from hush.report.page import write_report
-    from hush.report.posterior_page import write_posterior
+    _write_by_extras(folder, result.samples)
 
-    if result.samples is not None:
-        write_posterior(folder, result.samples)
-    write_report(folder.path)
+
+# What each extra's package writes in a run folder.
+WRITES = {"matplotlib": f"{REPORT.name} and its pictures", "arviz": "diagnostics and netCDF files of the samples"}
+
+
+def _write_by_extras(folder: RunFolder, samples: Posterior | None) -> None:
+    """The chains for ArviZ, and the report; what is left out for want of an extra is said once."""
+    lacking = missing("matplotlib") if samples is None else missing("matplotlib", "arviz")
+    if samples is not None and not lacking:
+        from hush.report.posterior_page import write_posterior
+
+        write_posterior(folder, samples)
+    if "matplotlib" not in lacking:
+        from hush.report.page import write_report
+
+        write_report(folder.path)
+    if lacking:
+        left_out = ", ".join(WRITES[package] for package in lacking)
+        later = "report" if samples is None else "resume"  # which has the samples again
+        warnings.warn(
+            f"not written: {left_out}; {how_to_install(*lacking)}, then hush {later} {folder.path} writes them",
+            stacklevel=4,
+        )

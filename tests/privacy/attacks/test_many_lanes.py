@@ -12,7 +12,8 @@ from dp_accounting import get_epsilon_gaussian
 import hush
 from hush.app.commands import tell
 from hush.execution.lanes import lay_out
-from hush.report.privacy_page import figures, in_one_line
+from hush.privacy.shown import in_one_line
+from hush.report.privacy_page import figures
 from hush.runs.spending import Spending
 
 DELTA = 1e-5
