@@ -16,6 +16,7 @@ from hush.extras import how_to_install, missing, require
 from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
 from hush.store import RunFolder
+from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
 from hush.tasks.classes import class_counts
@@ -141,21 +142,21 @@ def write_all(folder: RunFolder, result: Result, pages: bool = True) -> None:
     folder.models(result.vector)
     if has_records:
         folder.table(result.records)
-        folder.parquet("clients", result.clients)
+        folder.parquet(CLIENTS, result.clients)
         if any(name.startswith("seen/") for name in result.state):
-            folder.parquet("updates", result.updates)
+            folder.parquet(UPDATES, result.updates)
     folder.status(**result.status)
     if not pages:
         return
     if has_records and is_classifier(result.problem):
         predicted, answers, lanes = result.predictions(), np.asarray(labels(result.problem)), result._lanes()
-        folder.parquet("calibration", score_table(predicted, answers, lanes))
-        folder.parquet("reliability", reliability_table(predicted, answers, lanes))
+        folder.parquet(CALIBRATION, score_table(predicted, answers, lanes))
+        folder.parquet(RELIABILITY, reliability_table(predicted, answers, lanes))
     _write_by_extras(folder, result.samples)
 
 
 # What each extra's package writes in a run folder.
-WRITES = {"matplotlib": "report.html and its pictures", "arviz": "diagnostics and netCDF files of the samples"}
+WRITES = {"matplotlib": f"{REPORT.name} and its pictures", "arviz": "diagnostics and netCDF files of the samples"}
 
 
 def _write_by_extras(folder: RunFolder, samples: Posterior | None) -> None:
