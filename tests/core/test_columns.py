@@ -7,7 +7,19 @@ import pandas as pd
 import pytest
 
 import hush
-from hush.core.columns import AXES, COLUMNS, KNOWN, OF_A_CLIENT, SCORES, TAKEN, TOTALS, column, in_order, together
+from hush.core.columns import (
+    AXES,
+    COLUMNS,
+    KNOWN,
+    OF_A_CLIENT,
+    ON_OWN_DATA,
+    SCORES,
+    TAKEN,
+    TOTALS,
+    column,
+    in_order,
+    together,
+)
 from hush.posterior.calibration import scores
 from hush.store.records import AGAINST, costs, information, measures, series, summary, swept
 
@@ -57,7 +69,8 @@ def test_a_run_writes_each_column_where_its_role_says(watched):
 
 def test_the_clients_table_has_what_is_known_of_a_client(watched):
     columns = [name for name in watched.clients.columns if name not in ("repetition", "local.lr", "client")]
-    assert columns == [name for name in OF_A_CLIENT if name != "energy"]
+    assert columns == ["rounds", "uplink_bits", "downlink_bits", "epsilon"]
+    assert set(columns) <= set(OF_A_CLIENT)
 
 
 def test_scores_are_those_of_predictions():
@@ -77,7 +90,8 @@ def test_of_epsilon_the_largest_is_told_and_of_everything_else_the_mean():
 
 
 def test_names_that_nobody_else_may_use():
-    assert set(TAKEN) == {"repetition", "round", "participants", *TOTALS}
+    assert set(TAKEN) == {"repetition", "round", "participants", *TOTALS, *ON_OWN_DATA}
+    assert set(ON_OWN_DATA) <= set(KNOWN)
     assert set(AXES) == set(AGAINST) - {"downlink_bits"}
     assert len({each.name for each in COLUMNS}) == len(COLUMNS) == len(KNOWN)
 

@@ -29,6 +29,7 @@ OTHERS = {
     "trust": "local",
     "epsilon": 3.0,
     "when_spent": "retire",
+    "evaluate_clients": True,
     "watch": True,
     "keep_models": True,
     "sample_every": 2,

@@ -54,6 +54,24 @@ COLUMNS = (
     Column("test_loss", "test loss", "the loss on the test examples", "measure", told=SUMMARIES),
     Column("accuracy", "test accuracy", "the share of the test examples that are classified rightly", "measure",
            "share", told=EVERYWHERE, short="accuracy", higher_is_better=True),
+    Column("client_accuracy", "accuracy on clients' own data",
+           "the accuracy of the model on each client's own data, a mean over the clients", "measure", "share",
+           higher_is_better=True),
+    Column("client_accuracy_worst_tenth", "the same, worst tenth of clients",
+           "the same over the tenth of the clients that it serves worst", "measure", "share", higher_is_better=True),
+    Column("personal_accuracy", "accuracy of personal models",
+           "the accuracy of each client's personal model on its own data, a mean over the clients", "measure", "share",
+           higher_is_better=True),
+    Column("personal_accuracy_worst_tenth", "personal models, worst tenth of clients",
+           "the same over the tenth of the clients whose models are worst", "measure", "share", higher_is_better=True),
+    Column("client_loss", "loss on clients' own data",
+           "where there is no accuracy: the loss on each client's own data, a mean over the clients", "measure"),
+    Column("client_loss_worst_tenth", "the same, worst tenth of clients",
+           "the same over the tenth of the clients that the model serves worst", "measure"),
+    Column("personal_loss", "loss of personal models",
+           "where there is no accuracy: the loss of each client's personal model on its own data", "measure"),
+    Column("personal_loss_worst_tenth", "personal models, worst tenth of clients",
+           "the same over the tenth of the clients whose models are worst", "measure"),
     Column("predictive_accuracy", "test accuracy, averaged",
            "the accuracy of predictions averaged over the posterior samples so far", "measure", "share",
            higher_is_better=True),
@@ -105,8 +123,15 @@ KNOWN = {column.name: column for column in COLUMNS}
 TOTALS = tuple(column.name for column in COLUMNS if column.role == "total")
 # Bits first: what hush is about is what is said to get somewhere, not how many rounds it took.
 AXES = tuple(column.name for column in sorted(COLUMNS, key=lambda column: column.axis) if column.axis)
+# Measures on each client's own data, of the model and of personal ones.
+ON_OWN_DATA = tuple(
+    f"{kind}_{measure}{which}"
+    for kind in ("client", "personal")
+    for measure in ("accuracy", "loss")
+    for which in ("", "_worst_tenth")
+)
 # The columns that a run itself writes: no problem and no piece may add another of these names.
-TAKEN = (*(column.name for column in COLUMNS if column.role in ("identity", "total")), "participants")
+TAKEN = (*(column.name for column in COLUMNS if column.role in ("identity", "total")), *ON_OWN_DATA, "participants")
 # What is known of each client at the end of a run, where names mean the client's own part.
 OF_A_CLIENT = {
     "rounds": "rounds it took part in",
@@ -114,6 +139,10 @@ OF_A_CLIENT = {
     "downlink_bits": "sent to it",
     "energy": "its energy on the air",
     "epsilon": "ε of a client",
+    "loss": "loss on its own data",
+    "accuracy": "accuracy on its own data",
+    "personal_loss": "loss of its personal model",
+    "personal_accuracy": "accuracy of its personal model",
 }
 # What is known of a classifier's probabilities on the test examples.
 SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}

@@ -10,6 +10,7 @@ import pandas as pd
 from hush.core.columns import AXES, EVERYWHERE, TABLES, TOTALS, column
 from hush.report import formatting, markup
 from hush.report.classes import Counts, picture
+from hush.report.own_data_page import own_data_section
 from hush.report.plots import chart, lines
 from hush.report.posterior_page import calibration_section, posterior_section
 from hush.report.privacy_page import privacy_section, updates_section
@@ -64,6 +65,7 @@ def write_report(folder: Path) -> Path:
         *_curves(records, folder),
         *calibration_section(folder),
         *posterior_section(folder),
+        *own_data_section(folder),
         *updates_section(folder),
         *_classes(counts, folder),
         *_settings(settings),

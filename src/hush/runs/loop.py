@@ -12,10 +12,11 @@ import pandas as pd
 
 from hush.core.columns import in_order, together
 from hush.execution.simulation import Simulation
+from hush.runs import own_data
 from hush.runs.errors import Diverged, Interrupted, WriteFailed
 from hush.runs.limits import Limits
 from hush.runs.progress import Display
-from hush.runs.result import Result, write_all
+from hush.runs.result import OWN, Result, write_all
 from hush.runs.samples import Samples
 from hush.runs.spending import Spending
 from hush.settings import RunSettings
@@ -50,6 +51,8 @@ class Loop:
         self.rows: list[Row] = []
         self.history: list[np.ndarray[Any, Any]] | None = [] if asked.keep_models else None
         self.seconds = self.compile_seconds = 0.0
+        self.of_clients = own_data.wanted(asked.evaluate_clients, simulation)
+        self.own: dict[str, np.ndarray[Any, Any]] = {}  # the last measures on each client's own data, [lanes, N]
         self.alive = np.ones(len(simulation.lanes), bool)
 
     def restore(self, state: dict[str, np.ndarray[Any, Any]]) -> None:
@@ -67,6 +70,7 @@ class Loop:
             self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
         if self.history is not None:
             self.history = list(state["history"]) if "history" in state else []
+        self.own = {name[len(OWN) :]: values for name, values in state.items() if name.startswith(OWN)}
         if self.samples is not None:
             self.samples.restore(state)
 
@@ -163,6 +167,8 @@ class Loop:
 
     def _evaluate(self, display: Display) -> dict[str, float]:
         measured, drawn = self.simulation.evaluate(), {} if self.samples is None else self.samples.scores()
+        self.own = self.simulation.evaluate_clients() if self.of_clients else {}
+        measured |= own_data.summarised(self.own) if self.own else {}
         columns = {name: measured[name] for name in in_order(measured)} | drawn | self.simulation.ledger.read()
         worst, capacity = self._epsilons().max(1) if self.spending else [], self.asked.capacity
         rows = [
@@ -204,7 +210,8 @@ class Loop:
     def _state(self) -> dict[str, np.ndarray[Any, Any]]:
         history = {} if self.history is None else {"history": np.array(self.history)}
         samples = {} if self.samples is None else self.samples.state()
-        return self.simulation.state() | history | samples | {"seconds": np.array(self.seconds)}
+        own = {f"{OWN}{name}": values for name, values in self.own.items()}
+        return self.simulation.state() | history | samples | own | {"seconds": np.array(self.seconds)}
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
         layout = self.simulation.layout

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from hush.core.columns import in_order
 from hush.core.flat import unravelled
 from hush.core.problem import Problem
 from hush.extras import how_to_install, missing, require
@@ -23,6 +24,9 @@ from hush.tasks.classes import class_counts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+OWN = "own/"  # how the names of measures on each client's own data begin in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,10 @@ class Result:
 
     @property
     def clients(self) -> pd.DataFrame:
-        """What each client has sent, been told and spent of privacy: a row for each lane and client."""
+        """What each client has sent, been told and spent of privacy, and how good models are on its own data.
+
+        A row for each lane and client; the measures are of the last evaluation, where clients were evaluated.
+        """
         sent, told = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
         lanes, clients = sent.shape
         each = self._lanes()
@@ -61,7 +68,10 @@ class Result:
         )
         if self.state["ledger/channel_uses"].any():
             rows = rows.assign(energy=self.state["ledger/client_energy"].ravel())
-        return rows if self.epsilons is None else rows.assign(epsilon=self.epsilons.ravel())
+        if self.epsilons is not None:
+            rows = rows.assign(epsilon=self.epsilons.ravel())
+        own = {name[len(OWN) :]: values.ravel() for name, values in self.state.items() if name.startswith(OWN)}
+        return rows.assign(**{name: own[name] for name in in_order(own)})
 
     @property
     def updates(self) -> pd.DataFrame:

@@ -45,6 +45,7 @@ def run(
     trust: str | None = None,
     epsilon: float | None = None,
     when_spent: str = WHEN_SPENT[0],
+    evaluate_clients: bool | None = None,
     watch: bool = False,
     keep_models: bool = False,
     sample_every: int | None = None,
@@ -69,6 +70,9 @@ def run(
     delta, unit, trust          of the privacy guarantee, which every run reports or says why there is none
     epsilon, when_spent         a budget of ε at that δ: where it is spent, the run stops, or, with "retire" and where
                                 each client pays for its own rounds, the client takes part no more
+    evaluate_clients            measure the model, and each client's personal one, on that client's own data: means and
+                                the worst tenth in the records, each client in `result.clients`; if not said, this is
+                                done where clients have personal models
     watch                       keep the length and the angle of every client's update in `result.updates`
     keep_models                 keep the model of each evaluation in `result.history`
     sample_every, warm_up       take the models every so many rounds after a warm-up as samples of a posterior: see
@@ -93,6 +97,7 @@ def run(
         trust=trust,
         epsilon=epsilon,
         when_spent=when_spent,
+        evaluate_clients=evaluate_clients,
         watch=watch,
         keep_models=keep_models,
         sample_every=sample_every,

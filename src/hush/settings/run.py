@@ -33,6 +33,7 @@ class RunSettings:
     capacity                    of the uplink, in bits a second: adds the time on the channel to the records
     delta, unit, trust          of the privacy guarantee: δ, example or client, and a name from hush.privacy.TRUST
     epsilon, when_spent         a budget of ε, at whose end the run stops, or a client retires
+    evaluate_clients            measure models on each client's own data; if not said, where clients have personal ones
     watch                       keep the length and the angle of every client's update
     keep_models                 keep the model of every evaluation
     sample_every, warm_up       take posterior samples, every so many rounds after a warm-up
@@ -52,6 +53,7 @@ class RunSettings:
     trust: str | None = field(default=None, metadata=WHERE_CLIENTS_RETIRE)
     epsilon: float | None = field(default=None, metadata=WHERE_CLIENTS_RETIRE)
     when_spent: str = WHEN_SPENT[0]
+    evaluate_clients: bool | None = None
     watch: bool = field(default=False, metadata=ALWAYS)
     keep_models: bool = field(default=False, metadata=ALWAYS)
     sample_every: int | None = field(default=None, metadata=ALWAYS)
@@ -75,6 +77,8 @@ class RunSettings:
         known("thing to do when the privacy budget is spent", self.when_spent, WHEN_SPENT)
         seed("seed", self.seed)
         whole("evaluate_every", self.evaluate_every)
+        if self.evaluate_clients is not None:
+            flag("evaluate_clients", self.evaluate_clients)
         flag("watch", self.watch)
         flag("keep_models", self.keep_models)
         self._check_samples()

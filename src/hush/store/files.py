@@ -43,7 +43,9 @@ SAMPLES = File(
 )
 RECORDS = File("records.parquet", "the records, at the end", final=True)
 CLIENTS = File(
-    "clients.parquet", "how often each client took part, what it has sent and been told in bits, and its ε", final=True
+    "clients.parquet",
+    "how often each client took part, what it has sent and been told in bits, its ε, and models on its own data",
+    final=True,
 )
 UPDATES = File("updates.parquet", "with `watch=True`: length and angle of every client's update", final=True)
 CALIBRATION = File("calibration.parquet", "of a classifier: scores of its probabilities", final=True)
@@ -55,6 +57,7 @@ REPORT = File("report.html", "the report: self-contained, opens offline", final=
 CURVES = File("curve-*.png", "its curves: a measure against what it cost", final=True)
 CLASS_COUNTS_PICTURE = File("class_counts.png", "its picture of who has which classes", final=True)
 CLIENTS_PICTURE = File("clients.png", "its picture of what each client has spent", final=True)
+OWN_DATA_PICTURE = File("own_data.png", "its picture of models on each client's own data", final=True)
 UPDATES_PICTURE = File("updates.png", "its picture of the clients' updates", final=True)
 RELIABILITY_PICTURE = File("reliability.png", "its picture of how sure against how often right", final=True)
 TRACE_PICTURE = File("trace.png", "its picture of the chains over the rounds", final=True)
@@ -82,6 +85,7 @@ FILES = (
     CURVES,
     CLASS_COUNTS_PICTURE,
     CLIENTS_PICTURE,
+    OWN_DATA_PICTURE,
     UPDATES_PICTURE,
     RELIABILITY_PICTURE,
     TRACE_PICTURE,
