@@ -39,9 +39,9 @@ def shares_of_clients(clients: pd.DataFrame, names: list[str]) -> Drawing:
     ax = figure.subplots()
     dress(ax)
     for name, colour in zip(names, PALETTE, strict=False):
-        values = np.sort(clients[name].to_numpy(dtype=float))
-        values = values[np.isfinite(values)]
-        ax.step(values, np.arange(1, len(values) + 1) / max(len(values), 1), color=colour, label=OF_A_CLIENT[name])
+        values = clients[name].to_numpy(dtype=float)
+        if np.isfinite(values).any():
+            ax.ecdf(values[np.isfinite(values)], color=colour, label=OF_A_CLIENT[name])
     ax.set(xlabel=names[0], ylabel="share of clients", ylim=(0, 1.02))
     ax.legend(frameon=False, fontsize=FONT - 1, labelcolor=INK, loc="best")
     return figure
