@@ -126,18 +126,18 @@ class TestList:
 class TestShow:
     @pytest.mark.parametrize("name", ALGORITHMS)
     def test_the_file_of_an_algorithm_is_complete(self, name):
-        plan = build(tomllib.loads(fine("show", name)))
-        assert plan.tables["task"]["classes_per_client"] == 2
-        assert plan.algorithm == build(default_tables(name)).algorithm
+        experiment = build(tomllib.loads(fine("show", name)))
+        assert experiment.tables["task"]["classes_per_client"] == 2
+        assert experiment.algorithm == build(default_tables(name)).algorithm
         written_out = build(tomllib.loads(fine("show", name, "--pieces")))
-        assert written_out.algorithm == plan.algorithm
-        assert written_out.run == plan.run
+        assert written_out.algorithm == experiment.algorithm
+        assert written_out.run == experiment.run
 
     def test_remarks_can_be_turned_into_settings(self):
         text = fine("show", "fedavg").replace("# [", "[").replace('# "local', '"local').replace("# lr =", "lr =")
-        plan = build(tomllib.loads(text))
-        assert plan.sweep == {"local.lr": [0.03, 0.1, 0.3]}
-        assert plan.algorithm.local.lr == 0.05
+        experiment = build(tomllib.loads(text))
+        assert experiment.run.sweep == {"local.lr": [0.03, 0.1, 0.3]}
+        assert experiment.algorithm.local.lr == 0.05
 
     def test_the_default_is_fedavg(self):
         assert fine("show") == fine("show", "fedavg")
@@ -218,8 +218,8 @@ class TestRun:
 
     def test_the_same_numbers_as_python(self, tiny):
         fine("run", tiny, "--out", "first", "--quiet")
-        plan = build(read(tiny))
-        records = run(plan.algorithm, plan.problem(), **plan.run).records
+        experiment = build(read(tiny))
+        records = run(experiment.algorithm, experiment.problem(), **experiment.run.keywords()).records
         written = pd.read_parquet("first/records.parquet")
         pd.testing.assert_frame_equal(written.drop(columns="seconds"), records.drop(columns="seconds"))
 
@@ -328,8 +328,8 @@ class TestLater:
         fails(2, "empty is not the folder of a run: it holds neither", "compare", "empty", "empty")
 
     def test_a_problem_of_ones_own_cannot_be_resumed(self, tiny, quadratic):
-        plan = build(read(tiny))
-        run(plan.algorithm, quadratic, 2, folder="own")
+        experiment = build(read(tiny))
+        run(experiment.algorithm, quadratic, 2, folder="own")
         fails(2, r"task\.name: the problem is the user's own", "resume", "own")
 
     def test_cite_a_run(self, tiny):
@@ -343,8 +343,8 @@ class TestSettingsFiles:
 
     @pytest.mark.parametrize("path", settings_files(), ids=named)
     def test_every_settings_file_can_be_read(self, path):
-        plan = build(read(path))
-        assert plan.run["rounds"] or plan.run["bit_budget"] or plan.run["epsilon"]
+        experiment = build(read(path))
+        assert experiment.run.rounds or experiment.run.bit_budget or experiment.run.epsilon
 
     @pytest.mark.parametrize("path", every_settings_file_but_few_slow(), ids=named)
     def test_every_settings_file_runs(self, path):
@@ -353,12 +353,12 @@ class TestSettingsFiles:
             tables = override(tables, change)
         if "sample_every" in tables["run"]:
             tables["run"] |= {"sample_every": 1, "warm_up": 0}
-        plan = build(tables)
+        experiment = build(tables)
         try:
-            problem = plan.problem()
+            problem = experiment.problem()
         except DataUnavailable as absent:
             pytest.skip(str(absent))
-        result = run(plan.algorithm, problem, **plan.run, sweep=plan.sweep)
+        result = run(experiment.algorithm, problem, **experiment.run.keywords())
         assert result.status["status"] == "finished"
 
 

@@ -108,8 +108,8 @@ def test_a_client_must_be_told_the_common_key(target):
 
 def test_unbiased_noise_is_a_settings_file_away(target):
     """The cohort inside the direction survives the way to plain tables and back."""
-    from hush.settings import describe
+    from hush.settings import tables_of
 
-    tables = describe(hush.fa_ld(scheme="II", per_round=2, unbiased=True))
+    tables = tables_of(hush.fa_ld(scheme="II", per_round=2, unbiased=True))
     assert tables["local"]["direction"][0]["unbiased_for"] == {"piece": "scheme_ii", "size": 2}
     assert isinstance(hush.fa_ld(scheme="II", per_round=2, unbiased=True).local.direction[0].unbiased_for, SchemeII)

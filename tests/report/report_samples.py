@@ -76,5 +76,5 @@ def run_folder(
     if records is not None:
         records.to_csv(path / "records.csv", index=False)
     if counts is not None:
-        np.savez(path / "holdings.npz", counts=counts)
+        np.savez(path / "class_counts.npz", counts=counts)
     return path

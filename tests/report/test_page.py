@@ -177,9 +177,9 @@ def test_lost_repetitions_are_counted_in_the_table(tmp_path):
 def test_the_clients_data_are_pictured(tmp_path):
     counts = np.arange(24).reshape(8, 3)
     page = report(tmp_path, slim(), counts=counts)
-    assert "holdings" in page.ids
+    assert "class_counts" in page.ids
     assert f"8 clients hold {counts.sum()} examples of 3 classes, from 3 to 66 each." in page.text
-    assert (tmp_path / "first run" / "holdings.png").exists()
+    assert (tmp_path / "first run" / "class_counts.png").exists()
 
 
 def test_the_same_folder_gives_the_same_page_and_leaves_nothing_half_written(tmp_path):

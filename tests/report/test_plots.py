@@ -10,7 +10,7 @@ import pytest
 from report_samples import made
 
 from hush.models.wrap import wrap
-from hush.report import words
+from hush.report import formatting
 from hush.report.classes import picture
 from hush.report.plots import curve
 from hush.report.style import drawing, png, svg
@@ -189,7 +189,7 @@ def problem_of(parts, labels, measures, test=None):
     return supervised((inputs, labels), [np.array(part) for part in parts], model, measures, test=test)
 
 
-def test_holdings_count_classes_client_by_client():
+def test_class_counts_count_classes_client_by_client():
     labels = np.array([0, 1, 2, 1, 1, 0], np.int32)
     parts = [[0, 1], [2, 3, 4, 1], [5]]
     counts = class_counts(problem_of(parts, labels, classification))
@@ -200,7 +200,7 @@ def test_holdings_count_classes_client_by_client():
     assert (counts == expected).all()
 
 
-def test_holdings_know_classes_only_the_test_set_has_and_refuse_what_has_none():
+def test_class_counts_know_classes_only_the_test_set_has_and_refuse_what_has_none():
     test = (np.zeros((1, 2), np.float32), np.array([4], np.int32))
     assert class_counts(problem_of([[0], [1]], np.array([0, 1], np.int32), classification, test)).shape == (2, 5)
     assert class_counts(problem_of([[0], [1]], np.array([0.5, 1.5], np.float32), regression)) is None
@@ -243,7 +243,7 @@ def test_pictures_need_clients_and_classes():
     ],
 )
 def test_bits_in_words(value, said):
-    assert words.bits(value) == said
+    assert formatting.bits(value) == said
 
 
 @pytest.mark.parametrize(
@@ -251,4 +251,4 @@ def test_bits_in_words(value, said):
     [(0, "0 s"), (59.6, "1 min 0 s"), (3599.7, "1 h 0 min"), (86400, "24 h 0 min"), (float("inf"), "not finite")],
 )
 def test_seconds_in_words(value, said):
-    assert words.seconds(value) == said
+    assert formatting.seconds(value) == said

@@ -118,11 +118,11 @@ def test_a_run_folder_holds_everything(unequal, tmp_path):
         "model.npz",
         "checkpoint.npz",
         "report.html",
-        "holdings.npz",
+        "class_counts.npz",
     } <= names
     assert any(name.endswith(".png") for name in names)
     assert {name for name in names if name.startswith(".")} == {".lock"}
-    assert all(any(fnmatch(name, file.pattern) for file in FILES) for name in names)
+    assert all(any(fnmatch(name, file.name) for file in FILES) for name in names)
     assert (np.load(result.folder / "model.npz")["vector"] == result.vector).all()
     saved = quiet(SCAFFOLD, unequal, rounds=4, repetitions=2, evaluate_every=2).save(tmp_path / "saved")
     assert {path.name for path in saved.folder.iterdir()} == names

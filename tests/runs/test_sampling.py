@@ -11,8 +11,8 @@ from hush.core.flat import unravelled
 from hush.execution.simulation import Simulation
 from hush.posterior import scores
 from hush.posterior.tables import AVERAGE, POINT
-from hush.runs.samples import Plan
-from hush.store.folder import SAMPLES as FILE
+from hush.runs.samples import Thinning
+from hush.store.files import SAMPLES
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -34,11 +34,11 @@ def walked(unequal):
     return np.array(found)
 
 
-def test_a_plan_counts_from_the_warm_up():
-    plan = Plan(3, 5)
-    assert [plan.after(number) for number in (0, 5, 7, 8, 10, 11)] == [8, 8, 8, 11, 11, 14]
-    assert plan.round_of(np.arange(3)).tolist() == [8, 11, 14]
-    assert Plan(4).after(0) == 4
+def test_thinning_counts_from_the_warm_up():
+    thinning = Thinning(3, 5)
+    assert [thinning.after(number) for number in (0, 5, 7, 8, 10, 11)] == [8, 8, 8, 11, 11, 14]
+    assert thinning.round_of(np.arange(3)).tolist() == [8, 11, 14]
+    assert Thinning(4).after(0) == 4
 
 
 def test_samples_are_the_models_of_their_rounds(unequal, walked):
@@ -58,7 +58,7 @@ def test_memory_is_bounded_and_what_is_kept_is_spread_evenly(unequal, walked):
 
 def test_with_a_folder_all_samples_are_on_disk(unequal, walked, tmp_path):
     result = run(unequal, 32, sample_every=1, warm_up=0, most_samples=10, folder=tmp_path / "run")
-    assert (tmp_path / "run" / FILE).stat().st_size == walked.astype(np.float32).nbytes
+    assert SAMPLES.path(tmp_path / "run").stat().st_size == walked.astype(np.float32).nbytes
     np.testing.assert_array_equal(result.posterior.values, walked)
 
 
@@ -67,17 +67,19 @@ def test_a_run_that_goes_on_has_the_samples_of_one_that_never_stopped(unequal, t
     whole = run(unequal, 20)
     if streamed:
         run(unequal, 10, folder=tmp_path / "run")
-        with (tmp_path / "run" / FILE).open("ab") as file:  # samples after the checkpoint, as a killed run leaves them
+        with SAMPLES.path(tmp_path / "run").open(
+            "ab"
+        ) as file:  # samples after the checkpoint, as a killed run leaves them
             file.write(b"x" * 1000)
         parts = run(unequal, 20, folder=tmp_path / "run", resume=True)
     else:
         from hush.runs.samples import Samples
 
         simulation = Simulation(ALGORITHM, unequal, repetitions=2)
-        first, plan = Samples(Plan(3, 5), simulation, None), Plan(3, 5)
+        first, thinning = Samples(Thinning(3, 5), simulation, None), Thinning(3, 5)
         simulation.advance(8)
         first.take()
-        again = Samples(plan, simulation, None)
+        again = Samples(thinning, simulation, None)
         again.restore(first.state())
         for _ in range(4):
             simulation.advance(3)
@@ -192,7 +194,7 @@ def test_what_is_refused(unequal, quadratic, tmp_path):
     run(unequal, 10, folder=tmp_path / "run")
     with pytest.raises(ValueError, match=r"different are run.sample_every \(3 before, 2 now\)"):
         run(unequal, 20, sample_every=2, folder=tmp_path / "run", resume=True)
-    (tmp_path / "run" / FILE).write_bytes(b"")
+    SAMPLES.path(tmp_path / "run").write_bytes(b"")
     with pytest.raises(ValueError, match="has 0 bytes, the checkpoint counts on 144"):
         run(unequal, 20, folder=tmp_path / "run", resume=True)
     regression = run(quadratic)

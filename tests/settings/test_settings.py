@@ -18,15 +18,15 @@ from hush.core.schedules import SCHEDULES, InverseTime, Optax, StronglyConvex
 from hush.local import ClippedPerExample, Gradient, LocalSGD, Proximal, Shuffled, WeightDecay
 from hush.server import Optimiser
 from hush.settings import (
-    Plan,
-    Run,
+    Experiment,
+    RunSettings,
     SettingsError,
     build,
     default_tables,
-    describe,
     dumps,
     override,
     read,
+    tables_of,
 )
 from hush.settings.defaults import NEEDED
 from hush.settings.schema import TABLES, name_of, schema
@@ -39,10 +39,10 @@ PIECES = {"cohort": {"piece": "uniform", "size": 4}, "local": {"piece": "sgd", "
 
 def there_and_back(algorithm):
     """The tables of an algorithm, once they have been text and an algorithm again."""
-    tables = describe(algorithm)
+    tables = tables_of(algorithm)
     again = build(tomllib.loads(dumps(tables))).algorithm
     assert again == algorithm
-    assert describe(again) == tables
+    assert tables_of(again) == tables
     return tables
 
 
@@ -116,8 +116,8 @@ class TestRoundTrip:
     def test_a_name_of_a_table_names_its_class(self, name):
         needed = {"size": 3, "rate": 0.5}
         taken = {field: value for field, value in needed.items() if field in schema(COHORTS[name])}
-        plan = build(PIECES | {"cohort": {"piece": name} | taken})
-        assert type(plan.algorithm.cohort) is COHORTS[name]
+        found = build(PIECES | {"cohort": {"piece": name} | taken})
+        assert type(found.algorithm.cohort) is COHORTS[name]
 
     def test_every_piece_has_one_name(self):
         for table in (*TABLES.values(), SCHEDULES):
@@ -133,40 +133,41 @@ class TestRoundTrip:
         ],
     )
     def test_tasks(self, problem):
-        tables = describe(fedavg(), problem())
-        plan = build(tomllib.loads(dumps(tables)))
-        assert describe(plan.algorithm, plan.problem()) == tables
+        tables = tables_of(fedavg(), problem())
+        found = build(tomllib.loads(dumps(tables)))
+        assert tables_of(found.algorithm, found.problem()) == tables
 
     def test_run_and_sweep(self):
-        run = dataclasses.asdict(Run(rounds=7, repetitions=(2, 5), keep_models=True))
-        tables = describe(fedavg(lr=0.1), None, run, {"local.lr": [1, 0.5]})
-        plan = build(tomllib.loads(dumps(tables)))
-        assert (plan.run, plan.sweep) == (run, {"local.lr": [1.0, 0.5]})
-        assert plan.tables == tables
+        run = RunSettings(rounds=7, repetitions=(2, 5), keep_models=True, sweep={"local.lr": [1, 0.5]})
+        tables = tables_of(fedavg(lr=0.1), None, run)
+        assert tables["sweep"] == {"local.lr": [1.0, 0.5]}
+        found = build(tomllib.loads(dumps(tables)))
+        assert found.run == run
+        assert found.tables == tables
 
 
 class TestOwnPieces:
     def test_described_but_not_built(self):
-        tables = describe(Algorithm(Uniform(3), Gradient(), uplink=(OwnStage(),)))
+        tables = tables_of(Algorithm(Uniform(3), Gradient(), uplink=(OwnStage(),)))
         assert tables["uplink"] == [{"piece": f"{__name__}.OwnStage", "strength": 2.0}]
         with pytest.raises(SettingsError, match=r"^uplink\.0\.piece: .*OwnStage' is a piece of the user's own"):
             build(tables)
 
     def test_a_function_as_a_step_size(self):
-        tables = describe(fedavg(lr=optax.constant_schedule(0.1)))
+        tables = tables_of(fedavg(lr=optax.constant_schedule(0.1)))
         assert "constant_schedule" in tables["local"]["lr"]["piece"]
         with pytest.raises(SettingsError, match=r"^local\.lr\.piece: .*own"):
             build(tables)
 
     def test_a_problem_of_ones_own(self, unequal, quadratic):
         for problem in (unequal, quadratic):
-            plan = build(describe(fedavg(), problem))
-            assert plan.task == {"name": "own"}
+            found = build(tables_of(fedavg(), problem))
+            assert found.task == {"name": "own"}
             with pytest.raises(SettingsError, match="own"):
-                plan.problem()
+                found.problem()
 
     def test_arrays_become_numbers(self):
-        assert describe(fedavg(lr=jnp.float32(0.5)))["local"]["lr"] == 0.5
+        assert tables_of(fedavg(lr=jnp.float32(0.5)))["local"]["lr"] == 0.5
 
 
 class TestPresets:
@@ -206,9 +207,9 @@ class TestPresets:
 
     @pytest.mark.parametrize("name", ALGORITHMS)
     def test_defaults(self, name):
-        plan = build(default_tables(name))
-        assert plan.run["rounds"] == (200 if name == "fa_ld" else 60)
-        assert plan.problem().population.clients == 20
+        found = build(default_tables(name))
+        assert found.run.rounds == (200 if name == "fa_ld" else 60)
+        assert found.problem().population.clients == 20
 
 
 REFUSED = [
@@ -270,9 +271,9 @@ class TestRefusals:
             build(tables)
 
     def test_what_only_the_task_knows(self):
-        plan = build(FEDAVG | {"task": {"name": "digits", "clients": 4, "dirichlet": 0.1, "power_law": 1.0}})
+        found = build(FEDAVG | {"task": {"name": "digits", "clients": 4, "dirichlet": 0.1, "power_law": 1.0}})
         with pytest.raises(SettingsError, match=r"^task: a partition is of one kind"):
-            plan.problem()
+            found.problem()
 
     def test_no_task(self):
         with pytest.raises(SettingsError, match=r"^task: is missing"):
@@ -287,12 +288,12 @@ class TestRefusals:
 class TestSweep:
     def test_both_ways_to_write_it(self):
         swept = {"local.lr": [0.1, 1.0], "server.lr": [1.0]}
-        assert build(FEDAVG | {"sweep": {"local.lr": [0.1, 1], "server": {"lr": [1]}}}).sweep == swept
-        assert build(FEDAVG).sweep is None
+        assert build(FEDAVG | {"sweep": {"local.lr": [0.1, 1], "server": {"lr": [1]}}}).run.sweep == swept
+        assert build(FEDAVG).run.sweep is None
 
     def test_settings_of_an_optimiser(self):
         tables = {"algorithm": {"name": "fedadam"}, "sweep": {"server": {"settings": {"learning_rate": [0.1, 0.2]}}}}
-        assert build(tables).sweep == {"server.settings.learning_rate": [0.1, 0.2]}
+        assert build(tables).run.sweep == {"server.settings.learning_rate": [0.1, 0.2]}
 
 
 class TestFiles:
@@ -369,7 +370,7 @@ class TestOverride:
         tables = override({"algorithm": {"name": "fedprox"}}, "local.direction.0.mu=0.25")
         assert build(tables).algorithm == fedprox(mu=0.25)
         tables = override(FEDAVG, "sweep.local.lr=[0.1, 0.2]")
-        assert build(tables).sweep == {"local.lr": [0.1, 0.2]}
+        assert build(tables).run.sweep == {"local.lr": [0.1, 0.2]}
 
 
 class TestSchema:
@@ -391,11 +392,11 @@ class TestSchema:
                     assert "<" not in words(field.hint), (name, field)
 
     def test_scheme_i_is_a_draw_by_weight(self):
-        assert describe(Algorithm(SchemeI(3), Gradient()))["cohort"]["piece"] == "by_weight"
+        assert tables_of(Algorithm(SchemeI(3), Gradient()))["cohort"]["piece"] == "by_weight"
 
-    def test_a_plan_is_frozen(self):
+    def test_an_experiment_is_frozen(self):
         with pytest.raises(dataclasses.FrozenInstanceError):
             build(FEDAVG).run = {}
-        assert isinstance(build(FEDAVG), Plan)
+        assert isinstance(build(FEDAVG), Experiment)
         assert isinstance(build(FEDAVG).algorithm, eqx.Module)
         assert jax.tree.leaves(build(FEDAVG).algorithm)

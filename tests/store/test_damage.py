@@ -56,7 +56,7 @@ def slow(kind):
 
 
 ABSENT = (".lock", manifest.NAME, "clients.png", "trace.png", "density.png")  # not files of this run that are checked
-NAMES = [file.pattern for file in FILES if "*" not in file.pattern and file.pattern not in ABSENT]
+NAMES = [file.name for file in FILES if "*" not in file.name and file.name not in ABSENT]
 
 
 @pytest.mark.parametrize("kind", ["flipped late", *map(slow, KINDS[:5])])

@@ -85,12 +85,12 @@ def test_replacing_leaves_no_file_of_the_earlier_run(copy, quadratic):
 
 def test_going_on_takes_away_what_is_out_of_date(copy, unequal, monkeypatch):
     """A run that is killed after it went on must not leave the models and scores of its earlier end."""
-    from hush.runs.loop import Work
+    from hush.runs.loop import Loop
 
     def killed(*_):
         raise RuntimeError("killed")
 
-    monkeypatch.setattr(Work, "_compile", killed)
+    monkeypatch.setattr(Loop, "_compile", killed)
     with pytest.raises(RuntimeError, match="killed"):
         resumed(copy, unequal)
     assert not {"model.npz", "calibration.parquet", "report.html", "records.parquet"} & set(content(copy))

@@ -8,6 +8,7 @@ from hush.app.bibliography import ENTRIES
 from hush.app.citations import USES
 from hush.core.check import nearest
 from hush.settings import SettingsError, read
+from hush.store.files import SETTINGS
 
 
 def bibtex(asked: Sequence[str]) -> str:
@@ -34,7 +35,7 @@ def _names(thing: str) -> list[str]:
     if thing in USES:
         return [thing]
     if path.exists() or path.suffix == ".toml":
-        return [name for name in _mentioned(read(path / "settings.toml" if path.is_dir() else path)) if name in USES]
+        return [name for name in _mentioned(read(SETTINGS.path(path) if path.is_dir() else path)) if name in USES]
     raise SettingsError(
         "", f"neither a name to cite, nor a run's folder, nor a settings file: {thing!r}; {nearest(thing, USES)}"
     )

@@ -11,8 +11,9 @@ from hush.privacy.shown import in_one_line
 from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
-from hush.settings import Plan, SettingsError, build, default_tables, describe, override, read
-from hush.store.files import LOCK
+from hush.settings import Experiment, SettingsError, build, default_tables, override, read
+from hush.settings.tables import OWN
+from hush.store.files import LOCK, REPORT, SETTINGS
 from hush.store.reading import began, require_run
 
 
@@ -34,22 +35,21 @@ def run(
     for name, value in (("repetitions", seeds), ("rounds", rounds), ("bit_budget", bits), ("epsilon", epsilon)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")
-    plan = build(tables)
-    problem = plan.problem()
-    folder = _default_folder(plan) if out is None else out
+    experiment = build(tables)
+    problem = experiment.problem()
+    folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
-    described = describe(plan.algorithm, problem, plan.run, plan.sweep)
-    _go(plan, problem, quiet, folder=folder, replace=force, settings=described)
+    _run(experiment, problem, quiet, folder=folder, replace=force)
 
 
 def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
-    tables = read(require_run(folder) / "settings.toml")
+    tables = read(SETTINGS.path(require_run(folder)))
     for name, value in (("rounds", rounds), ("bit_budget", bits)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")
-    plan = build(tables)
-    _go(plan, plan.problem(), quiet, folder=folder, resume=True, settings=tables)
+    experiment = build(tables)
+    _run(experiment, experiment.problem(), quiet, folder=folder, resume=True, settings=tables)
 
 
 def report(folder: Path) -> None:
@@ -69,10 +69,11 @@ def compare(folders: Sequence[Path], out: Path) -> None:
     print(write_comparison(folders, out))
 
 
-def _go(plan: Plan, problem: Any, quiet: bool, **places: Any) -> None:
+def _run(experiment: Experiment, problem: Any, quiet: bool, **places: Any) -> None:
     """Run, and tell how it ended, whether it ended well or not."""
     try:
-        result = run_algorithm(plan.algorithm, problem, **plan.run, sweep=plan.sweep, progress=not quiet, **places)
+        asked = experiment.run.keywords()
+        result = run_algorithm(experiment.algorithm, problem, **asked, progress=not quiet, **places)
     except (Diverged, Interrupted) as end:
         if not quiet:
             tell(end.result)
@@ -89,19 +90,19 @@ def tell(result: Result) -> None:
         print(in_one_line(private))
     if result.folder is not None:
         print(f"folder: {result.folder}")
-        if (page := result.folder / "report.html").is_file():
+        if (page := REPORT.path(result.folder)).is_file():
             print(f"report: {page}")
 
 
-def _default_folder(plan: Plan) -> Path:
+def _default_folder(experiment: Experiment) -> Path:
     """A name that no other run has: two may begin in the same second."""
-    task = plan.task["name"] if plan.task is not None else "own"
-    return Path("runs") / f"{plan.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    task = experiment.task["name"] if experiment.task is not None else OWN
+    return Path("runs") / f"{experiment.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def _check_room(folder: Path, force: bool) -> None:
     """Refuse a folder that holds something else than a run that is to be replaced, before any work is done."""
-    if not folder.exists() or (folder.is_dir() and not any(path.name != LOCK for path in folder.iterdir())):
+    if not folder.exists() or (folder.is_dir() and not any(path.name != LOCK.name for path in folder.iterdir())):
         return
     if not force:
         raise SettingsError(str(folder), "is not empty; choose another --out, or replace a run with --force")

@@ -13,8 +13,8 @@ from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES
 from hush.models import MODELS
 from hush.server import SERVER_RULES
 from hush.settings import SettingsError
-from hush.settings.describe import plain
 from hush.settings.schema import Field, schema
+from hush.settings.tables import plain
 from hush.tasks import TASKS
 from hush.uplink import STAGES
 

@@ -8,9 +8,10 @@ from hush.algorithms import ALGORITHMS
 from hush.app.listing import SLOTS, inline, settable
 from hush.core.check import nearest
 from hush.core.paths import float_settings
-from hush.settings import Run, SettingsError, build, default_tables
-from hush.settings.describe import plain
+from hush.settings import RunSettings, SettingsError, build, default_tables
+from hush.settings.run import run_table
 from hush.settings.schema import Field, schema
+from hush.settings.tables import plain
 from hush.settings.values import words
 from hush.tasks import TASKS
 
@@ -46,9 +47,9 @@ def piece_table(slot: str, name: str) -> str:
 def settings_file(name: str, pieces: bool) -> str:
     """A file that runs as it is: the algorithm by its name, or written out piece by piece."""
     tables = default_tables(name)
-    plan = build(tables)
+    experiment = build(tables)
     task = TASKS[tables["task"]["name"]]
-    swept = next(iter(float_settings(plan.algorithm)))
+    swept = next(iter(float_settings(experiment.algorithm)))
     lines = [
         f"# {name}: run this file with `hush run FILE`; see what else there is with `hush list`.",
         "",
@@ -57,10 +58,10 @@ def settings_file(name: str, pieces: bool) -> str:
         f'name = "{tables["task"]["name"]}"',
         *_settings(schema(task).values(), tables["task"]),
         "",
-        *(_written_out(plan.tables) if pieces else _by_name(name, tables["algorithm"], swept)),
-        *_remarks(Run),
+        *(_written_out(experiment.tables) if pieces else _by_name(name, tables["algorithm"], swept)),
+        *_remarks(RunSettings),
         "[run]",
-        *_settings(schema(Run).values(), tables["run"]),
+        *_settings(run_table().values(), tables["run"]),
         "",
         "# Every value of these side by side, in one run.",
         "# [sweep]",

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hush.report.words import bits, in_words, meaning, with_spread
+from hush.core.columns import COLUMNS, EVERYWHERE, SUMMARIES, TOTALS, column
+from hush.report.formatting import bits, in_words, with_spread
 from hush.runs.result import Result
 from hush.store.records import measures, points, repetitions, summary, swept
 
-COSTS = ("uplink_bits", "channel_uses", "epsilon", "seconds")
-# Columns of a comparison for which there is room on a terminal; its page has all of them.
-COMPARED = ("run", "repetitions", "round", "accuracy", "test_loss", "uplink_bits", "bits_to_target", "epsilon")
+# Of a comparison's own columns, those for which there is room on a terminal; its page has all of them.
+COMPARED = ("run", "repetitions", "bits_to_target")
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
@@ -37,23 +37,24 @@ def print_summary(result: Result) -> None:
     if records.empty:
         print(f"{title}, before the first evaluation")
         return
-    columns, costs = measures(records), [name for name in COSTS if name in records.columns]
+    columns, costs = measures(records), [name for name in TOTALS if column(name).told <= SUMMARIES and name in records]
     rows = [
         [f"{value:g}" for value in point.settings.values()]
         + [with_spread(name, *summary(point.frame, name)) for name in columns]
         + [in_words(name, summary(point.frame, name)[0]) for name in costs]
         for point in points(records)
     ]
-    headings = [*swept(records), *map(meaning, (*columns, *costs))]
+    headings = [*swept(records), *(column(name).label for name in (*columns, *costs))]
     print_table(headings, rows, f"{title}, repetitions: {repetitions(records)}")
 
 
 def print_comparison(frame: pd.DataFrame) -> None:
     """Runs side by side."""
-    loss = () if "test_loss" in frame.columns else ("train_loss",)
-    names = [str(name) for name in frame.columns if name in (*COMPARED, *loss) or "." in str(name)]
+    loss = "test_loss" if "test_loss" in frame.columns else "train_loss"
+    shown = {*COMPARED, loss, *(each.name for each in COLUMNS if each.told == EVERYWHERE)}
+    names = [str(name) for name in frame.columns if name in shown or "." in str(name)]
     rows = [[_cell(name, row) for name in names] for _, row in frame.iterrows()]
-    print_table([name if "." in name else meaning(name) for name in names], rows)
+    print_table([name if "." in name else column(name).label for name in names], rows)
 
 
 def _cell(name: str, row: "pd.Series[Any]") -> str:

@@ -57,7 +57,7 @@ def classes_per_client(
     """Each client holds exactly `classes` classes: HET_MNIST(classes) of paper 000, section IV-1.
 
     No example is used twice, and every class is held by some client if clients * classes allows it. All
-    clients have the same size, the largest that the drawn holdings allow, so a few examples may stay
+    clients have the same size, the largest that the drawn classes allow, so a few examples may stay
     unused. Only if that would drop more than `most_dropped` of them (one class far smaller than the others)
     are the sizes unequal: each class is then dealt out completely and evenly to those who hold it.
     """
@@ -67,7 +67,7 @@ def classes_per_client(
     if not 0 <= most_dropped <= 1:
         raise ValueError(f"most_dropped is {most_dropped!r}, allowed are numbers from 0 to 1")
     generator = _generator(seed, "classes per client")
-    holds = _holdings(supply, clients, classes, generator)
+    holds = _who_holds(supply, clients, classes, generator)
     supply = np.where(holds.any(axis=0), supply, 0)
     counts = _equal_counts(holds, supply)
     if counts.sum() < (1 - most_dropped) * supply.sum():
@@ -98,7 +98,7 @@ def dominant_classes(
     if major < dominant:
         raise ValueError(f"{share} of {examples} examples is {major}, needed is 1 for each of {dominant} classes")
     generator = _generator(seed, "dominant classes")
-    holds = _holdings(supply, clients, dominant, generator, reuse=True)
+    holds = _who_holds(supply, clients, dominant, generator, reuse=True)
     counts = _mixture(holds, supply, major, examples - major, generator)
     if (short := (counts > supply).any(axis=0)).any():
         need, have = counts.max(axis=0)[short][0], supply[short][0]
@@ -162,7 +162,7 @@ def by_client_id(client_ids: npt.ArrayLike) -> tuple[list[Indices], list[str]]:
 # What clients hold, as counts per [client, class].
 
 
-def _holdings(
+def _who_holds(
     supply: Counts, clients: int, classes: int, generator: np.random.Generator, reuse: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Which client holds which class [client, class]: `classes` for each client, at random.

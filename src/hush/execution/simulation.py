@@ -11,6 +11,7 @@ import numpy as np
 from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import seed as check_seed
 from hush.core.coding import BITS_PER_NUMBER
+from hush.core.flat import unravelled
 from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
 from hush.core.rehearsal import rehearse
@@ -165,6 +166,16 @@ class Simulation:
         Only a simulation sees these: publishing them would void any privacy guarantee.
         """
         return {name: np.asarray(each) for name, each in engine.measure_clients(self._inputs, self._state).items()}
+
+    @property
+    def has_examples(self) -> bool:
+        """Whether clients have examples of their own that a model can be evaluated on."""
+        rows, vector = jnp.zeros(1, jnp.int32), jnp.zeros(self.dimension)
+        try:
+            jax.eval_shape(lambda: self.problem.client(0).evaluate(unravelled(self.problem, vector), rows))
+        except NotImplementedError:
+            return False
+        return True
 
     @property
     def has_personal_models(self) -> bool:

@@ -22,7 +22,7 @@ from hush.core.problem import Population
 from hush.privacy import describe
 from hush.privacy.releases import fraction
 from hush.privacy.shown import rounded_up
-from hush.store.files import atomically
+from hush.store import atomically
 
 
 class Refused(ValueError):

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
+from hush.core.columns import AXES, TOTALS, column
 from hush.privacy.shown import in_one_line
-from hush.report import markup, words
+from hush.report import formatting, markup
 from hush.report.plots import SIZE, Line, chart, check, lines
 from hush.report.privacy_page import spent_by_each
 from hush.report.style import Drawing, settled, write_png
 from hush.store import load_records, load_settings, load_table
+from hush.store.files import CLIENTS
 from hush.store.reading import load_status, require_run
 from hush.store.records import (
-    TOTALS,
     Point,
+    costs,
     final,
     flat,
     measures,
@@ -28,8 +30,6 @@ from hush.store.records import (
 
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 
-# Bits first: what hush is about is what is said to get somewhere, not how many rounds it took.
-AGAINST = ("uplink_bits", "channel_uses", "round", "iterations", "epsilon", "energy", "seconds", "channel_seconds")
 LARGE = (5.6, 3.6)  # two in a row
 SETTINGS_IN_A_LABEL = 2
 
@@ -66,7 +66,7 @@ def write_comparison(folders: Sequence[str | Path], out: Path) -> Path:
     body = _summary(runs)
     for measure in _common(runs):
         drawn = "".join(_figure(runs, measure, against, path.parent) for against in _axes(runs))
-        body += [f"<h2>{markup.text(words.meaning(measure).capitalize())}</h2>", f'<div class="grid two">{drawn}</div>']
+        body += [f"<h2>{markup.text(column(measure).label.capitalize())}</h2>", f'<div class="grid two">{drawn}</div>']
     body += _spent(runs, path.parent)
     body += _sources(folders, runs)
     title = ", ".join(Path(folder).resolve().name for folder in folders)
@@ -77,7 +77,7 @@ def _figure(runs: list[Run], measure: str, against: str, files: Path) -> str:
     name = f"compare-{measure}-{against}"
     overlay = settled(_overlay(runs, measure, against, LARGE))
     write_png(overlay, files / f"{name}.png")
-    said = f"{words.meaning(measure)} against {words.cost(against)}".capitalize()
+    said = f"{column(measure).label} against {formatting.cost(against)}".capitalize()
     return markup.figure(name, overlay, f"{said}: {', '.join(run.label for run in runs)}.", f"{said}.")
 
 
@@ -116,7 +116,7 @@ def _common(runs: list[Run]) -> list[str]:
 
 
 def _axes(runs: list[Run]) -> list[str]:
-    return [name for name in AGAINST if all(name in run.records.columns for run in runs)]
+    return [name for name in AXES if all(name in run.records.columns for run in runs)]
 
 
 def _overlay(runs: list[Run], measure: str | None, against: str, size: tuple[float, float]) -> Drawing:
@@ -136,7 +136,7 @@ def _table(runs: list[Run]) -> pd.DataFrame:
     found = [(run, point) for run in runs for point in points(run.records)]
     rows = [_row(run, point) for run, point in found]
     finals = [row[target_measure] for row in rows if math.isfinite(row[target_measure])]
-    worst = (min if target_measure == "accuracy" else max)(finals, default=math.nan)
+    worst = (min if column(target_measure).higher_is_better else max)(finals, default=math.nan)
     for row, (_, point) in zip(rows, found, strict=True):
         row["target"] = worst
         row["bits_to_target"] = _bits_to(point.frame, target_measure, worst)
@@ -157,24 +157,24 @@ def _bits_to(frame: pd.DataFrame, measure: str, target: float) -> float:
     if "uplink_bits" not in frame.columns:
         return math.nan
     found = series(frame, measure, "uplink_bits").sort_index()
-    reached = found["mean"] >= target if measure == "accuracy" else found["mean"] <= target
+    reached = found["mean"] >= target if column(measure).higher_is_better else found["mean"] <= target
     return float(found["x"][reached].iloc[0]) if reached.any() else math.nan
 
 
 def _summary(runs: list[Run]) -> list[str]:
     found = _table(runs)
-    names = [column for column in found.columns if column == "run" or "." in column]
+    names = [name for name in found.columns if name == "run" or "." in name]
     reached = _common(runs)
-    costs = [name for name in TOTALS if name != "iterations" and name in found.columns]
-    target = f"{words.meaning(reached[0])} {words.in_words(reached[0], found['target'].iloc[0])}"
-    heads = [*names, "rounds", *map(words.meaning, reached), f"sent until {target}", *map(words.meaning, costs)]
+    spent = costs(found)
+    target = f"{column(reached[0]).label} {formatting.in_words(reached[0], found['target'].iloc[0])}"
+    heads = [*names, "rounds", *map(_label, reached), f"sent until {target}", *map(_label, spent)]
     rows = [
         [
             *(_name(row[name]) for name in names),
-            words.count(row["round"]),
-            *(words.with_spread(name, row[name], row[f"{name}_deviation"]) for name in reached),
-            words.bits(row["bits_to_target"]) if math.isfinite(row["bits_to_target"]) else "not reached",
-            *(words.in_words(name, row[name]) for name in costs),
+            formatting.count(row["round"]),
+            *(formatting.with_spread(name, row[name], row[f"{name}_deviation"]) for name in reached),
+            formatting.bits(row["bits_to_target"]) if math.isfinite(row["bits_to_target"]) else "not reached",
+            *(formatting.in_words(name, row[name]) for name in spent),
         ]
         for row in ({str(key): value for key, value in each.items()} for each in found.to_dict("records"))
     ]
@@ -186,7 +186,7 @@ def _spent(runs: list[Run], files: Path) -> list[str]:
     """What each client of each run has spent, of privacy where there is a guarantee, of rounds and bits."""
     drawn = []
     for number, run in enumerate(runs):
-        clients = load_table(run.folder, "clients.parquet")
+        clients = load_table(run.folder, CLIENTS.name)
         if clients is None:
             continue
         picture = settled(spent_by_each(clients[clients["repetition"] == clients["repetition"].min()]))
@@ -196,6 +196,10 @@ def _spent(runs: list[Run], files: Path) -> list[str]:
         drawn.append(markup.figure(f"clients-{number}", picture, said, said, "wide"))
     note = "first repetition"
     return [f"<h2>What each client spent<small>{note}</small></h2>", *drawn] if drawn else []
+
+
+def _label(name: str) -> str:
+    return column(name).label
 
 
 def _name(value: Any) -> str:

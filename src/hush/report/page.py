@@ -7,18 +7,20 @@ from typing import Any
 
 import pandas as pd
 
-from hush.report import markup, words
+from hush.core.columns import AXES, EVERYWHERE, TABLES, TOTALS, column
+from hush.report import formatting, markup
 from hush.report.classes import Counts, picture
+from hush.report.own_data_page import own_data_section
 from hush.report.plots import chart, lines
 from hush.report.posterior_page import calibration_section, posterior_section
 from hush.report.privacy_page import privacy_section, updates_section
 from hush.report.style import settled, write_png
-from hush.store import Unreadable, load_records, load_table
+from hush.store import Unreadable, files, load_records, load_table
 from hush.store.manifest import matches
 from hush.store.reading import damaged, load_archive, load_or_warn, load_settings, load_status, require_run, was_killed
 from hush.store.records import (
-    TOTALS,
     Point,
+    costs,
     flat,
     information,
     lost,
@@ -29,8 +31,8 @@ from hush.store.records import (
     swept,
 )
 
-AGAINST = ("uplink_bits", "channel_uses", "round", "epsilon", "energy", "seconds", "channel_seconds")
-FILES_AGAINST = ("round", "uplink_bits", "epsilon")
+# Of one run, a curve against its local steps would look like the one against its rounds.
+AGAINST = [name for name in AXES if column(name).told <= TABLES]
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
@@ -46,7 +48,7 @@ BANNERS = {
 
 
 def write_report(folder: Path) -> Path:
-    """Write `report.html` and the figures of a run folder, however its run ended."""
+    """Write the report and the figures of a run folder, however its run ended."""
     folder = require_run(folder)
     load_settings(folder)  # refused here, by name, if it is no TOML
     records = load_records(folder)
@@ -54,7 +56,7 @@ def write_report(folder: Path) -> Path:
     status = load_status(folder)
     if was_killed(folder, status):
         status["status"] = "killed"
-    settings = (folder / "settings.toml").read_text(encoding="utf-8")
+    settings = files.SETTINGS.path(folder).read_text(encoding="utf-8")
     body = [
         _banner(status, len(records)),
         *_damage(folder),
@@ -63,35 +65,36 @@ def write_report(folder: Path) -> Path:
         *_curves(records, folder),
         *calibration_section(folder),
         *posterior_section(folder),
+        *own_data_section(folder),
         *updates_section(folder),
-        *_holdings(counts, folder),
+        *_classes(counts, folder),
         *_settings(settings),
-        *_versions(load_or_warn(folder / "versions.json", "what computed it"), status),
+        *_versions(load_or_warn(files.VERSIONS.path(folder), "what computed it"), status),
     ]
     title = folder.resolve().name
-    return markup.write(folder / "report.html", markup.document(title, "hush, report of a run", body))
+    return markup.write(files.REPORT.path(folder), markup.document(title, "hush, report of a run", body))
 
 
 def _damage(folder: Path) -> list[str]:
     """What is not as the run wrote it: whoever reads the numbers must know."""
-    found = [name for name in damaged(folder) if name != "report.html" and not name.endswith(".png")]
+    found = [name for name in damaged(folder) if name != files.REPORT.name and not name.endswith(".png")]
     said = []
     if found:
         text = f"Not as they were written, and not used here: {', '.join(found)}."
-        if not {"checkpoint.npz", "samples.f32"} & set(found):
+        if not {files.CHECKPOINT.name, files.SAMPLES.name} & set(found):
             text += " The checkpoint is whole: hush resume goes on from it and writes them anew."
         said.append(markup.banner("bad", "Damaged or missing files.", text))
-    if matches(folder, "settings.toml") is False:
-        text = "settings.toml is not as the run wrote it: the numbers below may not be of these settings."
+    if matches(folder, files.SETTINGS.name) is False:
+        text = f"{files.SETTINGS.name} is not as the run wrote it: the numbers below may not be of these settings."
         said.append(markup.banner("fair", "Edited settings.", text))
     return said
 
 
 def _counts(folder: Path) -> Counts | None:
-    if not (folder / "holdings.npz").is_file():
+    if not files.CLASS_COUNTS.path(folder).is_file():
         return None
     try:
-        counts: Counts = load_archive(folder, "holdings.npz")["counts"]
+        counts: Counts = load_archive(folder, files.CLASS_COUNTS.name)["counts"]
     except (Unreadable, KeyError) as error:
         warnings.warn(f"who holds what is left out: {error}", RuntimeWarning, stacklevel=3)
         return None
@@ -109,34 +112,35 @@ def _banner(status: dict[str, Any], rows: int) -> str:
 
 def _said(folder: Path) -> list[tuple[str, str]]:
     """What one client has sent, for the median client and for the one that sent most."""
-    table = load_table(folder, "clients.parquet", ["uplink_bits"])
+    table = load_table(folder, files.CLIENTS.name, ["uplink_bits"])
     if table is None:
         return []
     sent = table["uplink_bits"]
-    return [("sent by one client", f"median {words.bits(sent.median())}, most {words.bits(sent.max())}")]
+    return [("sent by one client", f"median {formatting.bits(sent.median())}, most {formatting.bits(sent.max())}")]
 
 
 def _numbers(
     records: pd.DataFrame, status: dict[str, Any], counts: Counts | None, settings: str, said: list[tuple[str, str]]
 ) -> list[str]:
-    pairs = [("rounds", words.count(status["round"]))] if "round" in status else []
+    pairs = [("rounds", formatting.count(status["round"]))] if "round" in status else []
     clients = len(counts) if counts is not None else _clients(settings)
-    pairs += [("clients", words.count(clients))] if clients is not None else []
-    pairs += [("parameters d", words.count(status["dimension"]))] if "dimension" in status else []
+    pairs += [("clients", formatting.count(clients))] if clients is not None else []
+    pairs += [("parameters d", formatting.count(status["dimension"]))] if "dimension" in status else []
     if len(records) == 0:
         nothing = "There are no numbers to show: the run stopped before its first evaluation."
         return [markup.facts(pairs), f'<p id="no-records">{nothing}</p>']
     found = points(records)
-    pairs += [("repetitions", words.count(records["repetition"].nunique()))]
-    pairs += [("sweep points", words.count(len(found)))] if len(found) > 1 else []
+    pairs += [("repetitions", formatting.count(records["repetition"].nunique()))]
+    pairs += [("sweep points", formatting.count(len(found)))] if len(found) > 1 else []
     if len(found) == 1:
-        shown = [name for name in (*measures(records)[:1], "uplink_bits", "epsilon") if name in records.columns]
-        pairs += [(words.meaning(name), words.in_words(name, summary(records, name)[0])) for name in shown]
+        first = [name for name in TOTALS if column(name).told == EVERYWHERE and name in records.columns]
+        shown = [*measures(records)[:1], *first]
+        pairs += [(column(name).label, formatting.in_words(name, summary(records, name)[0])) for name in shown]
     pairs += said
     if "seconds" in records.columns:
-        pairs += [("training time", words.seconds(float(records["seconds"].max())))]
+        pairs += [(column("seconds").label, formatting.seconds(float(records["seconds"].max())))]
     if "compile_seconds" in status:
-        pairs += [("time to compile", words.seconds(float(status["compile_seconds"])))]
+        pairs += [("time to compile", formatting.seconds(float(status["compile_seconds"])))]
     return [markup.facts(pairs), *_summary(records, found)]
 
 
@@ -149,14 +153,13 @@ def _clients(settings: str) -> int | None:
 def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
     several = records["repetition"].nunique() > 1
     note = "mean ± standard deviation over repetitions" if several else "one repetition"
-    costs = [name for name in TOTALS if name != "iterations" and name in records.columns]
-    columns = [*measures(records), *costs]
+    columns = [*measures(records), *costs(records)]
     names = swept(records)
-    heads = [*names, "rounds", *map(words.meaning, columns)]
+    heads = [*names, "rounds", *(column(name).label for name in columns)]
     rows = [
         [
             *(f"{value:g}" for value in point.settings.values()),
-            words.count(point.frame["round"].max()),
+            formatting.count(point.frame["round"].max()),
             *(_cell(point.frame, name) for name in columns),
         ]
         for point in found
@@ -165,51 +168,53 @@ def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
     return [heading, markup.table("summary", heads, rows, len(names))]
 
 
-def _cell(frame: pd.DataFrame, column: str) -> str:
+def _cell(frame: pd.DataFrame, name: str) -> str:
     """A final mean and spread, and how many repetitions have no number to add to it."""
-    said = words.with_spread(column, *summary(frame, column))
-    gone, count = lost(frame, column), repetitions(frame)
+    said = formatting.with_spread(name, *summary(frame, name))
+    gone, count = lost(frame, name), repetitions(frame)
     return f"{said} ({gone} of {count} not finite)" if 0 < gone < count else said
 
 
 def _curves(records: pd.DataFrame, folder: Path) -> list[str]:
     body: list[str] = []
     for measure in measures(records):
-        drawn = [_curve(records, measure, against, folder) for against in AGAINST if against in records.columns]
-        heading = words.meaning(measure).capitalize()
+        axes = [name for name in AGAINST if name in records.columns]
+        drawn = [_curve(records, measure, name, folder, as_file=column(name).told == EVERYWHERE) for name in axes]
+        heading = column(measure).label.capitalize()
         body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
-    others = [_curve(records, name, "round", None) for name in information(records)]
+    others = [_curve(records, name, "round", folder) for name in information(records)]
     if others:
         body += ["<h2>Also seen<small>means over the clients and rounds since the last evaluation</small></h2>"]
         body += [f'<div class="grid">{"".join(others)}</div>']
     return body
 
 
-def _curve(records: pd.DataFrame, measure: str, against: str, files: Path | None) -> str:
-    name = f"curve-{measure}-{against}"
+def _curve(records: pd.DataFrame, measure: str, against: str, folder: Path, as_file: bool = False) -> str:
+    path = files.CURVES.path(folder, f"{measure}-{against}")
     drawn = settled(chart(lines(records), measure, against, SMALL))
-    if files is not None and against in FILES_AGAINST:
-        write_png(drawn, files / f"{name}.png")
-    said = f"{words.meaning(measure)} against {words.cost(against)}"
+    if as_file:
+        write_png(drawn, path)
+    said = f"{column(measure).label} against {formatting.cost(against)}"
     band = "mean, and band from the lowest to the highest repetition" if records["repetition"].nunique() > 1 else ""
     caption = f"{said[0].upper()}{said[1:]}" + (f": {band}." if band else ".")
+    if column(measure).role == "information":
+        caption += f" It is {column(measure).meaning}."
     ends = "; ".join(
         ": ".join(part for part in (point.label, _cell(point.frame, measure)) if part) for point in points(records)
     )
-    return markup.figure(name, drawn, f"Curve of {said}. At the end: {ends}.", caption)
+    return markup.figure(path.stem, drawn, f"Curve of {said}. At the end: {ends}.", caption)
 
 
-def _holdings(counts: Counts | None, folder: Path) -> list[str]:
+def _classes(counts: Counts | None, folder: Path) -> list[str]:
     if counts is None:
         return []
     sizes = counts.sum(1)
-    said = (
-        f"{words.count(len(counts))} clients hold {words.count(sizes.sum())} examples of {counts.shape[1]} classes, "
-        f"from {words.count(sizes.min())} to {words.count(sizes.max())} each."
-    )
+    clients, examples, least, most = map(formatting.count, (len(counts), sizes.sum(), sizes.min(), sizes.max()))
+    said = f"{clients} clients hold {examples} examples of {counts.shape[1]} classes, from {least} to {most} each."
     drawn = picture(counts)
-    write_png(drawn, folder / "holdings.png")
-    shown = markup.figure("holdings", drawn, f"Who holds what. {said}", said, "wide")
+    path = files.CLASS_COUNTS_PICTURE.path(folder)
+    write_png(drawn, path)
+    shown = markup.figure(path.stem, drawn, f"Who holds what. {said}", said, "wide")
     return ["<h2>Who holds what</h2>", shown]
 
 
@@ -225,10 +230,11 @@ def _settings(settings: str) -> list[str]:
     return [
         "<h2>Settings<small>as resolved</small></h2>",
         f'<div class="slots" id="settings">{"".join(cards)}</div>',
-        f"<details><summary>settings.toml</summary><pre>{markup.text(settings)}</pre></details>",
+        f"<details><summary>{files.SETTINGS.name}</summary><pre>{markup.text(settings)}</pre></details>",
         "<h2>To reproduce</h2>",
-        '<pre id="reproduce">hush run settings.toml</pre>',
-        "<p>with the <code>settings.toml</code> of this folder, which names the seed, and the versions below.</p>",
+        f'<pre id="reproduce">hush run {files.SETTINGS.name}</pre>',
+        f"<p>with the <code>{files.SETTINGS.name}</code> of this folder, which names the seed, and the versions below."
+        "</p>",
     ]
 
 

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from hush.report import words
+from hush.core.columns import column
+from hush.report import formatting
 from hush.report.style import DASHES, FONT, GRID, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress, say, tick
-from hush.store.records import AGAINST, TOTALS, lost, points, repetitions, series, swept
+from hush.store.records import AGAINST, IDENTITY, lost, points, repetitions, series, swept
 
-LINEAR = ("accuracy", "participants", "clipped", *TOTALS)  # never on a logarithmic axis
 DECADES = 100.0  # a range this wide is easier to read on a logarithmic axis
 FAR = 8.0  # lines that end this many times apart share a logarithmic axis
 ENTRIES_INSIDE = 5  # a longer legend stands below the axes
@@ -59,7 +59,7 @@ def check(records: pd.DataFrame, measure: str, against: str) -> None:
     known = [name for name in records.select_dtypes(["number", "bool"]).columns if name in AGAINST]
     if against not in known:
         raise ValueError(f"against must be one of {', '.join(known)}, found {against!r}")
-    apart = {"repetition", "round", *swept(records)}
+    apart = {*IDENTITY, *swept(records)}
     names = [str(name) for name in records.select_dtypes(["number", "bool"]).columns if name not in apart]
     if measure not in names:
         raise ValueError(f"measure must be one of {', '.join(names)}, found {measure!r}")
@@ -94,9 +94,9 @@ def draw(ax: Axes, these: Sequence[Line], measure: str, against: str) -> None:
     elif not ax.texts:
         say(ax, "no finite values" if len(these) else "no evaluations yet")
     width, height = float(ax.dataLim.x1), float(ax.dataLim.y1)
-    within = words.label(against, width if np.isfinite(width) else 0.0)
-    ax.set_xlabel(within if ax.get_xscale() == "linear" else words.meaning(against))
-    ax.set_ylabel(words.label(measure, height if np.isfinite(height) else 0.0))
+    within = formatting.label(against, width if np.isfinite(width) else 0.0)
+    ax.set_xlabel(within if ax.get_xscale() == "linear" else column(against).label)
+    ax.set_ylabel(formatting.label(measure, height if np.isfinite(height) else 0.0))
     _legend(ax)
 
 
@@ -132,20 +132,20 @@ def _curves(ax: Axes) -> list[Line2D]:
 
 def _scale(ax: Axes, measure: str, against: str) -> None:
     low, high = ax.dataLim.y0, ax.dataLim.y1
-    if measure not in LINEAR and low > 0 and high / low > DECADES:
+    if not column(measure).linear and low > 0 and high / low > DECADES:
         ax.set_yscale("log")
         ax.grid(visible=True, axis="y", which="major", color=GRID, linewidth=0.8)
     else:
         ax.set_yscale("linear")
-        tick(ax.yaxis, words.unit(measure, high))
-    tick(ax.xaxis, words.unit(against, ax.dataLim.x1))
+        tick(ax.yaxis, formatting.unit(measure, high))
+    tick(ax.xaxis, formatting.unit(against, ax.dataLim.x1))
     if _far_apart(ax, against):
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: words.bits(value)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.bits(value)))
         ax.xaxis.set_minor_formatter(NullFormatter())
     elif ax.dataLim.x1 > 0:
         ax.set_xlim(0, ax.dataLim.x1 * 1.02)
-    if measure == "accuracy":
+    if column(measure).unit == "share":
         bottom, top = ax.get_ylim()
         ax.set_ylim(max(bottom, -0.01), min(top, 1.01))
 
@@ -154,7 +154,7 @@ def _far_apart(ax: Axes, against: str) -> bool:
     """Whether lines end at such different amounts of bits that the thrifty ones would be squeezed against the axis."""
     places = [x for line in _curves(ax) if len(x := np.asarray(line.get_xdata(), dtype=float))]
     ends = [float(x.max()) for x in places]
-    return against.endswith("bits") and min(x.min() for x in places) > 0 and max(ends) > FAR * min(ends)
+    return column(against).unit == "bit" and min(x.min() for x in places) > 0 and max(ends) > FAR * min(ends)
 
 
 def _legend(ax: Axes) -> None:

@@ -7,21 +7,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from hush.core.columns import SCORES
 from hush.posterior import Posterior
 from hush.posterior.tables import named
 from hush.report import markup
 from hush.report.posterior_plots import density, trace
 from hush.report.reliability import PREDICTORS, reliability_diagram
 from hush.report.style import write_png
-from hush.store import RunFolder, atomically, load_table
-from hush.store.files import atomically_by_name
+from hush.store import RunFolder, atomically, files, load_table
 from hush.store.reading import load_or_warn
+from hush.store.writing import atomically_by_name
 
 SHOWN = 6  # parameters
 ROOM = 1 << 20  # bytes that a posterior file takes beside its samples
 AGREED = 1.1  # the R-hat below which chains are taken to sample one law
 DIAGNOSED = 2_000  # parameters whose chains are compared: more would keep the end of a run waiting
-SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}
 
 
 def write_posterior(folder: RunFolder, posterior: Posterior) -> None:
@@ -30,12 +30,12 @@ def write_posterior(folder: RunFolder, posterior: Posterior) -> None:
     rows = []
     for number, point in enumerate(points):
         part = posterior.where(point) if point else posterior
-        _netcdf(folder.path / (f"posterior-{number}.nc" if len(points) > 1 else "posterior.nc"), part)
+        _netcdf(files.POSTERIOR.path(folder.path, f"-{number}" if len(points) > 1 else ""), part)
         rows.append(point | {"chains": part.values.shape[1], "draws": part.values.shape[0]} | _agreement(part))
-    atomically(folder.path / "diagnostics.json", lambda file: file.write(json.dumps({"points": rows}).encode()))
+    atomically(files.DIAGNOSTICS.path(folder.path), lambda file: file.write(json.dumps({"points": rows}).encode()))
     if len(points) == 1 and "r_hat" in rows[0]:
-        write_png(trace(posterior, SHOWN), folder.path / "trace.png")
-        write_png(density(posterior, SHOWN), folder.path / "density.png")
+        write_png(trace(posterior, SHOWN), files.TRACE_PICTURE.path(folder.path))
+        write_png(density(posterior, SHOWN), files.DENSITY_PICTURE.path(folder.path))
 
 
 def _netcdf(path: Path, posterior: Posterior) -> None:
@@ -57,7 +57,7 @@ def _agreement(posterior: Posterior) -> dict[str, Any]:
 
 def posterior_section(folder: Path) -> list[str]:
     """The chains of a run that took samples."""
-    points = load_or_warn(folder / "diagnostics.json", "whether chains agree").get("points", [])
+    points = load_or_warn(files.DIAGNOSTICS.path(folder), "whether chains agree").get("points", [])
     if not points:
         return []
     names = list(dict.fromkeys(name for point in points for name in point))
@@ -69,15 +69,12 @@ def posterior_section(folder: Path) -> list[str]:
         body.append(
             markup.banner("fair", "The chains do not agree yet.", f"R-hat should be below {AGREED}: run longer.")
         )
-    captions = {
-        "trace": "Each chain over the rounds, for the parameters whose chains agree least.",
-        "density": "How the same parameters are spread, with their mean and 90 % credible interval.",
-    }
-    return body + [
-        markup.image(name, folder / f"{name}.png", caption)
-        for name, caption in captions.items()
-        if (folder / f"{name}.png").is_file()
-    ]
+    pictures = (
+        (files.TRACE_PICTURE, "Each chain over the rounds, for the parameters whose chains agree least."),
+        (files.DENSITY_PICTURE, "How the same parameters are spread, with their mean and 90 % credible interval."),
+    )
+    found = [(picture.path(folder), caption) for picture, caption in pictures if picture.path(folder).is_file()]
+    return body + [markup.image(path.stem, path, caption) for path, caption in found]
 
 
 def _number(value: Any) -> str:
@@ -86,7 +83,7 @@ def _number(value: Any) -> str:
 
 def calibration_section(folder: Path) -> list[str]:
     """How sure and how often right, for any classifier."""
-    scores, bins = (load_table(folder, f"{name}.parquet") for name in ("calibration", "reliability"))
+    scores, bins = (load_table(folder, table.name) for table in (files.CALIBRATION, files.RELIABILITY))
     if scores is None or bins is None:
         return []
     settings = [str(name) for name in scores.columns if "." in str(name)]
@@ -97,7 +94,7 @@ def calibration_section(folder: Path) -> list[str]:
     tables = dict(list(named(bins).items())[:PREDICTORS]) if len(bins) else {}
     if tables:
         drawn = reliability_diagram(tables)
-        write_png(drawn, folder / "reliability.png")
+        write_png(drawn, files.RELIABILITY_PICTURE.path(folder))
         caption = "How often predictions are right, by how sure they were; all repetitions together."
         body.append(markup.figure("reliability", drawn, f"Reliability diagram. {caption}", caption, "wide"))
     return body

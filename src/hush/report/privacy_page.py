@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from hush.core.columns import OF_A_CLIENT
 from hush.privacy.shown import rounded_up
-from hush.report import markup, words
+from hush.report import formatting, markup
 from hush.report.style import FONT, INK, PALETTE, Drawing, drawing, dress, write_png
 from hush.store import load_settings, load_table
+from hush.store.files import CLIENTS, CLIENTS_PICTURE, UPDATES, UPDATES_PICTURE
 from hush.theory.clipping import clip_factor, clipping_bias
 
 # Rounds shown of a watched run, in shares of the way: the first clients have no global update to be compared with.
@@ -29,12 +31,12 @@ def privacy_section(folder: Path, status: dict[str, Any]) -> list[str]:
     body = ["<h2>Privacy<small>a figure means nothing without what stands below it</small></h2>"]
     rows = [*figures(found), *found["guarantee"].items(), ("the noise", found["noise"])]
     body.append(markup.table("privacy", ("", ""), [(name, str(value)) for name, value in rows], 2))
-    table = load_table(folder, "clients.parquet")
+    table = load_table(folder, CLIENTS.name)
     if table is not None:
         first = table[table["repetition"] == table["repetition"].min()]
         drawn = spent_by_each(first)
-        write_png(drawn, folder / "clients.png")
-        said = f"What each of {words.count(first['client'].nunique())} clients has spent, first repetition."
+        write_png(drawn, CLIENTS_PICTURE.path(folder))
+        said = f"What each of {formatting.count(first['client'].nunique())} clients has spent, first repetition."
         body.append(markup.figure("clients", drawn, said, said, "wide"))
     return body
 
@@ -62,10 +64,10 @@ def spent_by_each(clients: pd.DataFrame) -> Drawing:
     figure = drawing(2.9 * len(columns), 2.6)
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(columns))), columns, strict=True):
         dress(ax)
-        unit = words.unit(name, float(clients[name].max()))
+        unit = formatting.unit(name, float(clients[name].max()))
         values = clients[name].to_numpy(dtype=float) / unit.size
         ax.hist(values[np.isfinite(values)], bins=min(20, max(1, len(np.unique(values)))), color=PALETTE[0])
-        said = {"epsilon": "ε of a client", "rounds": "rounds it took part in", "uplink_bits": "sent by it"}[name]
+        said = OF_A_CLIENT[name]
         ax.set_xlabel(f"{said} ({unit.name})" if unit.name else said)
         ax.set_ylabel("clients")
     return figure
@@ -73,11 +75,11 @@ def spent_by_each(clients: pd.DataFrame) -> Drawing:
 
 def updates_section(folder: Path) -> list[str]:
     """The scatter plots of paper 002 (Figures 1, 2, 5 to 11), where the run was watched."""
-    updates = load_table(folder, "updates.parquet")
+    updates = load_table(folder, UPDATES.name)
     if updates is None:
         return []
     drawn = scatter(updates)
-    write_png(drawn, folder / "updates.png")
+    write_png(drawn, UPDATES_PICTURE.path(folder))
     said = (
         "Every dot is one client's update in one round: its length, and its angle to the last global update; the large "
         "dot is their mean. Such a picture can be made in a simulation only: it shows what privacy is to hide."

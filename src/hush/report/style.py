@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from hush.report.words import Unit
+from hush.report.formatting import Unit
 from hush.store import atomically
 
 # Okabe and Ito's colours, told apart by people of all kinds of colour vision, less the two that are faint on white.

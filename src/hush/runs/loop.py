@@ -5,19 +5,21 @@ import signal
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from hush.core.columns import in_order, together
 from hush.execution.simulation import Simulation
-from hush.privacy.shown import rounded_up
+from hush.runs import own_data
 from hush.runs.errors import Diverged, Interrupted, WriteFailed
+from hush.runs.limits import Limits
 from hush.runs.progress import Display
-from hush.runs.result import Result, write_all
+from hush.runs.result import OWN, Result, write_all
 from hush.runs.samples import Samples
 from hush.runs.spending import Spending
+from hush.settings import RunSettings
 from hush.stopping import Stopping
 from hush.store.fingerprint import Fingerprint
 from hush.store.folder import Row, RunFolder
@@ -29,24 +31,7 @@ SECONDS_AT_ONCE = 0.5
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What ends a run: rounds, bits, privacy; None is no limit."""
-
-    rounds: int | None
-    bit_budget: float | None = None
-    epsilon: float | None = None
-    private_rounds: int | None = None  # how many rounds ε pays for, where all clients pay alike
-    allowance: np.ndarray[Any, Any] | None = None  # [lanes, N], the same for each client, where its end ends the run
-
-    @property
-    def last(self) -> int | None:
-        """The last round there can be, if that is known."""
-        known = [number for number in (self.rounds, self.private_rounds) if number is not None]
-        return min(known, default=None)
-
-
-class Work:
+class Loop:
     """The state of a run on the host."""
 
     def __init__(
@@ -54,21 +39,20 @@ class Work:
         simulation: Simulation,
         limits: Limits,
         spending: Spending,
-        evaluate_every: int,
-        capacity: float | None,
-        keep_models: bool,
+        asked: RunSettings,
         settings: dict[str, Any],
         fingerprint: Callable[[], Fingerprint],
         files: RunFolder | None,
         samples: Samples | None = None,
     ) -> None:
         self.simulation, self.limits, self.spending = simulation, limits, spending
-        self.rounds, self.bit_budget, self.evaluate_every = limits.last, limits.bit_budget, evaluate_every
-        self.capacity, self.spent = capacity, False
+        self.asked, self.rounds, self.spent = asked, limits.last, False
         self.settings, self.fingerprint, self.files, self.samples = settings, fingerprint, files, samples
         self.rows: list[Row] = []
-        self.history: list[np.ndarray[Any, Any]] | None = [] if keep_models else None
+        self.history: list[np.ndarray[Any, Any]] | None = [] if asked.keep_models else None
         self.seconds = self.compile_seconds = 0.0
+        self.of_clients = own_data.wanted(asked.evaluate_clients, simulation)
+        self.own: dict[str, np.ndarray[Any, Any]] = {}  # the last measures on each client's own data, [lanes, N]
         self.alive = np.ones(len(simulation.lanes), bool)
 
     def restore(self, state: dict[str, np.ndarray[Any, Any]]) -> None:
@@ -78,25 +62,19 @@ class Work:
             raise ValueError("the checkpoint is of an earlier version of hush; start the run anew")
         if different := before.differences(self.fingerprint()):
             raise ValueError(f"the checkpoint is of another run: different are {', '.join(different)}")
-        done = int(state["round"])
-        if self.rounds is not None and self.rounds < done:
-            pays = "an epsilon that pays for " if self.rounds == self.limits.private_rounds else ""
-            raise ValueError(f"{done} rounds are done already; resume with at least as many, found {pays}{self.rounds}")
+        self.limits.check_rounds(int(state["round"]))
         self.simulation.restore(state)
-        sent = int(self.simulation.ledger.uplink_bits.max())
-        if self.bit_budget is not None and self.bit_budget < sent:
-            raise ValueError(
-                f"{sent:,} bits were sent already; resume with at least as many, found {self.bit_budget:,.0f}"
-            )
+        self.limits.check_bits(int(self.simulation.ledger.uplink_bits.max()))
         self.seconds = float(state["seconds"])
         if (records := rows_of(state)) is not None:
             self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
         if self.history is not None:
             self.history = list(state["history"]) if "history" in state else []
+        self.own = {name[len(OWN) :]: values for name, values in state.items() if name.startswith(OWN)}
         if self.samples is not None:
             self.samples.restore(state)
 
-    def go(self, display: Display, stopping: Stopping) -> Result:
+    def run(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
         try:
             self._save()
@@ -134,7 +112,7 @@ class Work:
             message = f"interrupted{by} after round {self.simulation.round}"
             message += (f" of {self.rounds}" if self.rounds else "") + self._how_to_go_on()
             raise Interrupted(message, self._end("interrupted", message, not stopping.urgent), stopping.signal)
-        return self._end("finished", self._budget_in_words())
+        return self._end("finished", self.limits.spent_in_words(self.simulation, self.spending, self.spent))
 
     def _how_to_go_on(self) -> str:
         return "" if self.files is None else f"; go on with: hush resume {self.files.path}"
@@ -143,17 +121,6 @@ class Work:
     def complete(self) -> bool:
         """Whether all that was asked for is done."""
         return self.spent or self.simulation.round == self.rounds
-
-    def _budget_in_words(self) -> str:
-        done, limits = self.simulation.round, self.limits
-        private = done == limits.private_rounds and done != limits.rounds
-        if not self.spent and not private:
-            return ""
-        most = int(self.simulation.ledger.uplink_bits.max())
-        if limits.epsilon is not None and (private or self.simulation.stopped_by == "allowance"):
-            worst = self._epsilons().max()
-            return f"the privacy budget is spent: ε = {rounded_up(worst)} of {limits.epsilon:g} in {done} rounds"
-        return f"the bit budget is spent: {most:,} of {limits.bit_budget:,.0f} bits in {done} rounds"
 
     def _epsilons(self) -> np.ndarray[Any, Any]:
         """ε of each lane and client so far."""
@@ -169,14 +136,13 @@ class Work:
         at_once, saved = 1, time.perf_counter()
         while not self.complete and self.alive.any() and not stopping:
             now = self.simulation.round
-            until = (now // self.evaluate_every + 1) * self.evaluate_every
+            until = (now // self.asked.evaluate_every + 1) * self.asked.evaluate_every
             until = until if self.rounds is None else min(self.rounds, until)
-            sample = until if self.samples is None else self.samples.plan.after(now)
+            sample = until if self.samples is None else self.samples.thinning.after(now)
             block = min(at_once, until - now, sample - now)
             begin = time.perf_counter()
-            done = self.simulation.advance(block, self.bit_budget, self.limits.allowance)
-            limited = self.bit_budget is not None or self.limits.allowance is not None
-            self.spent = limited and done < block
+            done = self.simulation.advance(block, self.limits.bit_budget, self.limits.allowance)
+            self.spent = self.limits.budgeted and done < block
             took = time.perf_counter() - begin
             self.seconds += took
             if self.samples is not None and self.simulation.round == sample:
@@ -184,8 +150,9 @@ class Work:
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
             due = self.simulation.round == until or (self.spent and self._unseen())
             evaluated = self._evaluate(display) if due else None
-            display.rounds = self._expected()
-            display.update(self.simulation.round, evaluated)
+            now = self.simulation.round
+            display.rounds = now if self.spent else self.limits.expected(now, self.simulation.ledger)
+            display.update(now, evaluated)
             if time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 self._save()
                 saved = time.perf_counter()
@@ -193,37 +160,25 @@ class Work:
     def _unseen(self) -> bool:
         """Whether the last round has yet to be evaluated."""
         if self.simulation.round == 0:
-            private = self.simulation.stopped_by == "allowance"
-            budget = f"an epsilon of {self.limits.epsilon}" if private else f"a bit_budget of {self.bit_budget:,.0f}"
-            message = f"{budget} does not pay for one round"
+            message = self.limits.unpaid(self.simulation)
             self._status("failed", message)
             raise ValueError(message)
         return not self.rows or self.rows[-1]["round"] < self.simulation.round
 
-    def _expected(self) -> int:
-        """How many rounds there will be: as asked for, or as many as the budget pays for, if all cost the same."""
-        now, limit = self.simulation.round, float("inf") if self.rounds is None else self.rounds
-        if self.bit_budget is not None and not self.spent:
-            limit = min(limit, self.bit_budget // (self.simulation.ledger.uplink_bits.max() / now))
-        if self.limits.allowance is not None and not self.spent:  # until the client drawn most often has no more left
-            often = np.max(self.simulation.ledger.client_rounds / np.maximum(self.limits.allowance, 1))
-            limit = min(limit, now / often)
-        return now if self.spent else int(limit)
-
     def _evaluate(self, display: Display) -> dict[str, float]:
-        drawn = {} if self.samples is None else self.samples.scores()
-        columns = self.simulation.evaluate() | drawn | self.simulation.ledger.read()
-        first = [name for name in ("train_loss", "test_loss", "accuracy") if name in columns]
-        names = first + [name for name in columns if name not in first]
-        worst = self._epsilons().max(1) if self.spending else []
+        measured, drawn = self.simulation.evaluate(), {} if self.samples is None else self.samples.scores()
+        self.own = self.simulation.evaluate_clients() if self.of_clients else {}
+        measured |= own_data.summarised(self.own) if self.own else {}
+        columns = {name: measured[name] for name in in_order(measured)} | drawn | self.simulation.ledger.read()
+        worst, capacity = self._epsilons().max(1) if self.spending else [], self.asked.capacity
         rows = [
             {"repetition": lane.repetition}
             | lane.settings
             | {"round": self.simulation.round}
-            | {name: columns[name][index].item() for name in names}
+            | {name: values[index].item() for name, values in columns.items()}
             | ({"epsilon": float(worst[index])} if self.spending else {})
             | {"seconds": self.seconds}
-            | ({} if self.capacity is None else {"channel_seconds": columns["uplink_bits"][index] / self.capacity})
+            | ({} if capacity is None else {"channel_seconds": columns["uplink_bits"][index] / capacity})
             for index, lane in enumerate(self.simulation.lanes)
         ]
         self.rows += rows
@@ -232,8 +187,8 @@ class Work:
         if self.files is not None:
             self.files.append(rows)
         self._notice_divergence(columns["train_loss"], display)
-        shown = {name: float(np.mean(columns[name])) for name in names}
-        return shown | ({"epsilon": float(np.max(worst))} if self.spending else {})
+        told = columns | ({"epsilon": worst} if self.spending else {})
+        return {name: together(name, values) for name, values in told.items()}
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
@@ -255,7 +210,8 @@ class Work:
     def _state(self) -> dict[str, np.ndarray[Any, Any]]:
         history = {} if self.history is None else {"history": np.array(self.history)}
         samples = {} if self.samples is None else self.samples.state()
-        return self.simulation.state() | history | samples | {"seconds": np.array(self.seconds)}
+        own = {f"{OWN}{name}": values for name, values in self.own.items()}
+        return self.simulation.state() | history | samples | own | {"seconds": np.array(self.seconds)}
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
         layout = self.simulation.layout

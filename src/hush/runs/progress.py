@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hush.report import words
+from hush.core.columns import COLUMNS
+from hush.report import formatting
 
 SECONDS_BETWEEN_LINES = 1.0
-SHORT = {"train_loss": "loss", "accuracy": "accuracy", "uplink_bits": "sent", "epsilon": "ε"}
 
 
 class _Forgiving:
@@ -121,7 +121,8 @@ class Display:
             live.stop()
 
     def _note(self, row: Mapping[str, float]) -> None:
-        parts = (f"{SHORT[name]} {words.in_words(name, float(row[name]))}" for name in SHORT if name in row)
+        shown = (each for each in COLUMNS if each.short and each.name in row)
+        parts = (f"{each.short} {formatting.in_words(each.name, float(row[each.name]))}" for each in shown)
         self._numbers = "  ".join(parts)
 
     def _report(self, evaluated: bool) -> None:
@@ -141,7 +142,7 @@ class Display:
         if self._began is None or self._round <= self._began[0] or self._round >= self.rounds:
             return ""
         spent = time.monotonic() - self._began[1]
-        return words.seconds(spent / (self._round - self._began[0]) * (self.rounds - self._round))
+        return formatting.seconds(spent / (self._round - self._began[0]) * (self.rounds - self._round))
 
     def _line(self, line: str) -> None:
         assert self._stream is not None

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from hush.core.columns import in_order
 from hush.core.flat import unravelled
 from hush.core.problem import Problem
 from hush.extras import how_to_install, missing, require
 from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
 from hush.store import RunFolder
+from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
 from hush.tasks.classes import class_counts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+OWN = "own/"  # how the names of measures on each client's own data begin in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,10 @@ class Result:
 
     @property
     def clients(self) -> pd.DataFrame:
-        """What each client has sent, been told and spent of privacy: a row for each lane and client."""
+        """What each client has sent, been told and spent of privacy, and how good models are on its own data.
+
+        A row for each lane and client; the measures are of the last evaluation, where clients were evaluated.
+        """
         sent, told = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
         lanes, clients = sent.shape
         each = self._lanes()
@@ -60,7 +68,10 @@ class Result:
         )
         if self.state["ledger/channel_uses"].any():
             rows = rows.assign(energy=self.state["ledger/client_energy"].ravel())
-        return rows if self.epsilons is None else rows.assign(epsilon=self.epsilons.ravel())
+        if self.epsilons is not None:
+            rows = rows.assign(epsilon=self.epsilons.ravel())
+        own = {name[len(OWN) :]: values.ravel() for name, values in self.state.items() if name.startswith(OWN)}
+        return rows.assign(**{name: own[name] for name in in_order(own)})
 
     @property
     def updates(self) -> pd.DataFrame:
@@ -141,21 +152,21 @@ def write_all(folder: RunFolder, result: Result, pages: bool = True) -> None:
     folder.models(result.vector)
     if has_records:
         folder.table(result.records)
-        folder.parquet("clients", result.clients)
+        folder.parquet(CLIENTS, result.clients)
         if any(name.startswith("seen/") for name in result.state):
-            folder.parquet("updates", result.updates)
+            folder.parquet(UPDATES, result.updates)
     folder.status(**result.status)
     if not pages:
         return
     if has_records and is_classifier(result.problem):
         predicted, answers, lanes = result.predictions(), np.asarray(labels(result.problem)), result._lanes()
-        folder.parquet("calibration", score_table(predicted, answers, lanes))
-        folder.parquet("reliability", reliability_table(predicted, answers, lanes))
+        folder.parquet(CALIBRATION, score_table(predicted, answers, lanes))
+        folder.parquet(RELIABILITY, reliability_table(predicted, answers, lanes))
     _write_by_extras(folder, result.samples)
 
 
 # What each extra's package writes in a run folder.
-WRITES = {"matplotlib": "report.html and its pictures", "arviz": "diagnostics and netCDF files of the samples"}
+WRITES = {"matplotlib": f"{REPORT.name} and its pictures", "arviz": "diagnostics and netCDF files of the samples"}
 
 
 def _write_by_extras(folder: RunFolder, samples: Posterior | None) -> None:

@@ -13,30 +13,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.check import whole
+from hush.core.columns import SCORES
 from hush.core.flat import unravelled
 from hush.execution import mesh
 from hush.execution.engine import on_mesh, over_lanes
 from hush.execution.phase import Layout
 from hush.execution.simulation import Simulation
 from hush.posterior import Posterior, prediction
-from hush.store.folder import SAMPLES, RunFolder
+from hush.settings.run import MOST_SAMPLES
+from hush.store import RunFolder
+from hush.store.files import SAMPLES
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Thinning:
     """When a sample is taken, and how many are kept in memory."""
 
     every: int
     warm_up: int = 0
-    most: int = 1000
-
-    def __post_init__(self) -> None:
-        whole("sample_every", self.every)
-        whole("warm_up", self.warm_up, 0)
-        whole("most_samples", self.most, 2)
+    most: int = MOST_SAMPLES
 
     def after(self, number: int) -> int:
         """The first round after this one that gives a sample."""
@@ -73,8 +70,8 @@ def predictions(simulation: Simulation) -> jax.Array:
 class Samples:
     """The samples of all lanes so far, and the average of their predictions."""
 
-    def __init__(self, plan: Plan, simulation: Simulation, files: RunFolder | None) -> None:
-        self.plan, self._simulation = plan, simulation
+    def __init__(self, thinning: Thinning, simulation: Simulation, files: RunFolder | None) -> None:
+        self.thinning, self._simulation = thinning, simulation
         self.taken = 0  # how many there were
         self._stride, self._kept = 1, list[Array]()
         self._files = files
@@ -94,7 +91,7 @@ class Samples:
             self._files.add_sample(models)
         elif self.taken % self._stride == 0:
             self._kept.append(models)
-            if len(self._kept) > self.plan.most:
+            if len(self._kept) > self.thinning.most:
                 self._kept, self._stride = self._kept[::2], 2 * self._stride
 
     @property
@@ -108,7 +105,7 @@ class Samples:
             return {}
         if self._sums is None:
             nothing = np.full(len(self._simulation.lanes), np.nan)
-            return {f"predictive_{name}": nothing for name in ("accuracy", "brier", "nll", "ece")}
+            return {f"predictive_{name}": nothing for name in SCORES}
         found = _scores(self._sums / self.taken, prediction.labels(self._simulation.placed))
         return {f"predictive_{name}": np.asarray(values) for name, values in found.items()}
 
@@ -118,11 +115,11 @@ class Samples:
             return None
         lanes, dimension = self._simulation.models.shape
         if self._files is not None:
-            path = self._files.path / SAMPLES
+            path = SAMPLES.path(self._files.path)
             values: Array = np.memmap(path, np.float32, "r", shape=(self.taken, lanes, dimension))
         else:
             values = np.array(self._kept)
-        rounds = self.plan.round_of(np.arange(self.taken)[:: self._stride])
+        rounds = self.thinning.round_of(np.arange(self.taken)[:: self._stride])
         chains = [{"repetition": lane.repetition} | lane.settings for lane in self._simulation.lanes]
         return Posterior(values, self._simulation.problem, rounds, chains, settings)
 

@@ -53,7 +53,7 @@ class Spending:
                 raise  # it was asked for
             self.reason = str(error)
         if self.lanes and (warning := self.lanes[0].too_large(delta)):
-            warnings.warn(warning.removeprefix("warning: "), UserWarning, stacklevel=3)
+            warnings.warn(warning.removeprefix("warning: "), UserWarning, stacklevel=4)
 
     def __bool__(self) -> bool:
         return bool(self.lanes)

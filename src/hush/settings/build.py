@@ -1,7 +1,6 @@
 """From plain tables to an algorithm, a problem and a run."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from hush.algorithms import ALGORITHMS
@@ -9,23 +8,25 @@ from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import nearest, shown
 from hush.core.paths import float_settings
 from hush.models import MODELS
-from hush.settings.describe import OWN, Tables, describe
 from hush.settings.errors import SettingsError, found, inside
-from hush.settings.plan import Plan, Run
+from hush.settings.experiment import Experiment
+from hush.settings.run import RunSettings, never_ends, run_table
 from hush.settings.schema import schema
+from hush.settings.tables import OWN, Tables, tables_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
 
 SLOTS = tuple(schema(Algorithm))
 TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep")
 ARRAYS = ("uplink", "phases")
+ROUNDS = 100  # of a settings file that says nothing of what ends its run
 
 
-def build(tables: Mapping[str, Any]) -> Plan:
-    """What the tables ask for, every name and value checked; the data is not touched before `Plan.problem()`.
+def build(tables: Mapping[str, Any]) -> Experiment:
+    """What the tables ask for, every name and value checked; the data is not touched before `Experiment.problem()`.
 
-    >>> plan = build({"algorithm": {"name": "fedavg", "clients": 10, "steps": 5}, "local": {"lr": 0.05}})
-    >>> plan.algorithm.local.lr, plan.algorithm.cohort.size, plan.run["rounds"]
+    >>> found = build({"algorithm": {"name": "fedavg", "clients": 10, "steps": 5}, "local": {"lr": 0.05}})
+    >>> found.algorithm.local.lr, found.algorithm.cohort.size, found.run.rounds
     (0.05, 10, 100)
     """
     for name, value in tables.items():
@@ -35,10 +36,9 @@ def build(tables: Mapping[str, Any]) -> Plan:
             raise SettingsError(name, f"must be a table, {found(value)}")
     slots = _slots(tables)
     algorithm = _algorithm(slots)
-    return Plan(
+    return Experiment(
         algorithm,
-        run=asdict(make(Run, fill(Run, tables.get("run", {}), "run"), "run")),
-        sweep=_sweep(tables.get("sweep", {}), algorithm),
+        run=_run(tables.get("run", {}), _sweep(tables.get("sweep", {}), algorithm)),
         task=_task(tables["task"]) if "task" in tables else None,
         name=tables["algorithm"]["name"] if "algorithm" in tables else _name(slots),
     )
@@ -57,7 +57,7 @@ def _slots(tables: Mapping[str, Any]) -> Tables:
             f"{tables['algorithm']['name']} has {len(made.phases)} phases, each with slots of its own: "
             f"say phases.0.{stray[0]} or phases.1.{stray[0]}",
         )
-    merged: Tables = _put_over(describe(made), given, "")
+    merged: Tables = _put_over(tables_of(made), given, "")
     return merged
 
 
@@ -129,6 +129,14 @@ def _task(table: Mapping[str, Any]) -> dict[str, Any]:
             place = "task.model_options"
             filled["model_options"] = fill(MODELS[model], options, place, known, f"option of {model}")
     return {"name": table["name"]} | filled
+
+
+def _run(table: Mapping[str, Any], sweep: dict[str, list[float]] | None) -> RunSettings:
+    asked = fill(RunSettings, table, "run", run_table())
+    if never_ends(asked):
+        asked["rounds"] = ROUNDS
+    made: RunSettings = make(RunSettings, asked | {"sweep": sweep}, "run")
+    return made
 
 
 def _sweep(table: Mapping[str, Any], algorithm: Algorithm | InTurn) -> dict[str, list[float]] | None:

@@ -9,8 +9,8 @@ from typing import Any
 import tomli_w
 
 from hush.core.check import shown
-from hush.settings.describe import Tables
 from hush.settings.errors import SettingsError, found
+from hush.settings.tables import Tables
 from hush.settings.values import is_count
 
 DEEPEST = 30  # tables in tables: no settings have more than a few

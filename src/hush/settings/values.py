@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable as AnyCallable
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 from hush.core.check import LARGEST_SEED, nearest, shown
@@ -11,6 +11,7 @@ from hush.settings.errors import SettingsError, found, inside
 from hush.settings.schema import Field, pieces_for, schema
 
 PIECE = "piece"
+ARRAYS = (tuple, list, Sequence)
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Any: "anything"}
 
 
@@ -101,7 +102,7 @@ def _fits(value: Any, option: Any) -> bool:
         return isinstance(value, kind)
     if kind in (int, float):  # a whole number will do for a number, true and false for neither
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if kind in (tuple, list):
+    if kind in ARRAYS:
         return isinstance(value, list)
     if kind is dict:
         return isinstance(value, dict)
@@ -114,9 +115,10 @@ def _as(value: Any, option: Any, place: str) -> Any:
         raise SettingsError(place, f"must be {words(option)} of at most 64 bits, {found(value)}")
     if kind is float:
         return float(value)
-    if kind in (tuple, list):
+    if kind in ARRAYS:
         entry = (get_args(option) or (Any,))[0]
-        return kind(convert(each, entry, inside(place, index)) for index, each in enumerate(value))
+        entries = [convert(each, entry, inside(place, index)) for index, each in enumerate(value)]
+        return entries if kind is list else tuple(entries)
     if kind in (Any, dict):
         return _free(value, place)
     table = _table(option)
@@ -138,7 +140,7 @@ def _free(value: Any, place: str) -> Any:
 
 def _word(option: Any) -> str:
     kind = _kind(option)
-    if kind in (tuple, list):
+    if kind in ARRAYS:
         return f"an array, each {words((get_args(option) or (Any,))[0])}"
     if kind is dict:
         return "a table"

@@ -1,107 +1,105 @@
-"""The files of a run folder, all in one table, and the one way in which a whole file is written.
+"""The files of a run folder, all in one table.
 
-Writing, replacing with `--force`, resuming and the documents all go by this table.
+Writing, replacing with `--force`, resuming, reading and the documents all go by this table; no file of a run is named
+anywhere else.
 """
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from hush.store import manifest
-
-LOCK = ".lock"
 PARTIAL = ".partial"  # how the name of a file ends that is being written
 
 
 class File(NamedTuple):
-    """A file of a run folder, or several of one kind."""
+    """A file of a run folder, or several of one kind: a `*` in the name stands for what tells them apart."""
 
-    pattern: str
+    name: str
     meaning: str
     final: bool = False  # whether it is written when a run ends, and is out of date when that goes on
+    grows: bool = False  # whether it is written on as the run goes
 
+    def path(self, folder: Path, which: str = "") -> Path:
+        """Where it is in a folder; `which` of several."""
+        return folder / self.name.replace("*", which)
+
+
+MANIFEST = File(
+    "manifest.txt", "the first thing written: that hush began this folder; then length and checksum of every file in it"
+)
+LOCK = File(".lock", "who is writing in this folder, or was last")
+SETTINGS = File("settings.toml", "everything as resolved; `hush run` takes it again")
+VERSIONS = File("versions.json", "what computed it")
+STATUS = File("status.json", "how it stands")
+CLASS_COUNTS = File("class_counts.npz", "of a classifier: how many examples of each class each client has")
+CHECKPOINT = File(
+    "checkpoint.npz", "all server and client state, all records, and a fingerprint of what the run depends on"
+)
+RECORDS_SO_FAR = File("records.csv", "a row for each lane and evaluation, appended as the run goes", grows=True)
+SAMPLES = File(
+    "samples.f32",
+    "with `sample_every`: posterior samples [draws, lanes, d], single precision and nothing else, as they come",
+    grows=True,
+)
+RECORDS = File("records.parquet", "the records, at the end", final=True)
+CLIENTS = File(
+    "clients.parquet",
+    "how often each client took part, what it has sent and been told in bits, its ε, and models on its own data",
+    final=True,
+)
+UPDATES = File("updates.parquet", "with `watch=True`: length and angle of every client's update", final=True)
+CALIBRATION = File("calibration.parquet", "of a classifier: scores of its probabilities", final=True)
+RELIABILITY = File("reliability.parquet", "of a classifier: how sure it was against how often it was right", final=True)
+POSTERIOR = File("posterior*.nc", "the samples for ArviZ, a file for each point of a sweep", final=True)
+DIAGNOSTICS = File("diagnostics.json", "of the samples: R-hat and effective sample sizes", final=True)
+MODELS = File("model.npz", "the models [lanes, d]", final=True)
+REPORT = File("report.html", "the report: self-contained, opens offline", final=True)
+CURVES = File("curve-*.png", "its curves: a measure against what it cost", final=True)
+CLASS_COUNTS_PICTURE = File("class_counts.png", "its picture of who has which classes", final=True)
+CLIENTS_PICTURE = File("clients.png", "its picture of what each client has spent", final=True)
+OWN_DATA_PICTURE = File("own_data.png", "its picture of models on each client's own data", final=True)
+UPDATES_PICTURE = File("updates.png", "its picture of the clients' updates", final=True)
+RELIABILITY_PICTURE = File("reliability.png", "its picture of how sure against how often right", final=True)
+TRACE_PICTURE = File("trace.png", "its picture of the chains over the rounds", final=True)
+DENSITY_PICTURE = File("density.png", "its picture of how parameters are spread", final=True)
 
 FILES = (
-    File(manifest.NAME, "that hush began this folder; the length and checksum of every file in it"),
-    File(LOCK, "who is writing in this folder, or was last"),
-    File("settings.toml", "everything as resolved; `hush run` takes it again"),
-    File("versions.json", "what computed it"),
-    File("status.json", "how it stands"),
-    File("holdings.npz", "how many examples of each class each client holds"),
-    File("checkpoint.npz", "all server and client state, all records, and a fingerprint of what the run depends on"),
-    File("records.csv", "a row for each lane and evaluation, appended as the run goes"),
-    File("samples.f32", "with `sample_every`: posterior samples [draws, lanes, d] as they come"),
-    File("records.parquet", "the records, at the end", final=True),
-    File("clients.parquet", "how often each client took part, its bits in both directions, and its ε", final=True),
-    File("updates.parquet", "with `watch=True`: length and angle of every client's update", final=True),
-    File("calibration.parquet", "of a classifier: scores of its probabilities", final=True),
-    File("reliability.parquet", "of a classifier: how sure it was against how often it was right", final=True),
-    File("posterior*.nc", "the samples for ArviZ, a file for each point of a sweep", final=True),
-    File("diagnostics.json", "of the samples: R-hat and effective sample sizes", final=True),
-    File("model.npz", "the models [lanes, d]", final=True),
-    File("report.html", "the report: self-contained, opens offline", final=True),
-    File("curve-*.png", "the report's curves", final=True),
-    File("holdings.png", "its picture of who holds what", final=True),
-    File("clients.png", "of what each client has spent", final=True),
-    File("updates.png", "of the clients' updates", final=True),
-    File("reliability.png", "of how sure against how often right", final=True),
-    File("trace.png", "of chains over the rounds", final=True),
-    File("density.png", "of how parameters are spread", final=True),
+    MANIFEST,
+    LOCK,
+    SETTINGS,
+    VERSIONS,
+    STATUS,
+    CLASS_COUNTS,
+    CHECKPOINT,
+    RECORDS_SO_FAR,
+    SAMPLES,
+    RECORDS,
+    CLIENTS,
+    UPDATES,
+    CALIBRATION,
+    RELIABILITY,
+    POSTERIOR,
+    DIAGNOSTICS,
+    MODELS,
+    REPORT,
+    CURVES,
+    CLASS_COUNTS_PICTURE,
+    CLIENTS_PICTURE,
+    OWN_DATA_PICTURE,
+    UPDATES_PICTURE,
+    RELIABILITY_PICTURE,
+    TRACE_PICTURE,
+    DENSITY_PICTURE,
 )
 
 
 def present(folder: Path, final: bool = False) -> Iterator[Path]:
     """The files of a run that lie in a folder, or only its final ones; never the lock, which outlives them."""
     for file in FILES:
-        if file.pattern != LOCK and (file.final or not final):
-            yield from (path for path in folder.glob(file.pattern) if path.is_file())
+        if file != LOCK and (file.final or not final):
+            yield from (path for path in folder.glob(file.name) if path.is_file())
 
 
 def leftovers(folder: Path) -> Iterator[Path]:
     """What writes that were cut short have left behind."""
     yield from (path for path in folder.glob(f".*{PARTIAL}") if path.is_file())
-
-
-def atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is either there whole or as it was before; in a run folder, enter it in the manifest."""
-
-    def fill(partial: Path) -> None:
-        with partial.open("wb") as file:
-            write(file)
-
-    atomically_by_name(path, fill)
-
-
-def atomically_by_name(path: Path, write: Callable[[Path], object]) -> None:
-    """The same for a library that wants a file's name and not an open file.
-
-    The entry in the manifest comes first and the file second: whenever the power fails, the file matches its last entry
-    or the one before.
-    """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PARTIAL)
-    os.close(descriptor)
-    partial = Path(name)
-    try:
-        write(partial)
-        _sync(partial)
-        partial.chmod(0o644)
-        if manifest.exists(path.parent):
-            manifest.enter(path.parent, manifest.entry_of(partial, path.name))
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    with contextlib.suppress(OSError):  # some systems cannot sync a folder: the name may be lost then, not the file
-        _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, last through a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,16 +20,15 @@ import numpy as np
 import pandas as pd
 
 from hush.settings import dumps
-from hush.store import manifest
-from hush.store.files import atomically, leftovers, present
+from hush.store import files, manifest
 from hush.store.fingerprint import Fingerprint
 from hush.store.lock import FolderLock
-from hush.store.reading import RECORDS, Unreadable, began, load_archive
+from hush.store.reading import IN_CHECKPOINT, Unreadable, began, load_archive
+from hush.store.writing import atomically
 from hush.version import __version__
 
 Row = dict[str, Any]
 Array = np.ndarray[Any, Any]
-SAMPLES = "samples.f32"  # [draws, lanes, d], single precision and nothing else
 
 
 def versions() -> dict[str, str]:
@@ -74,7 +73,7 @@ class RunFolder:
                 f"{self.path} already holds a run; resume it, replace it (--force, or replace=True), "
                 "or choose another folder"
             )
-        found = list(present(self.path))
+        found = list(files.present(self.path))
         if found and not began(self.path):
             raise ValueError(f"{self.path} holds {found[0].name}, which no run of hush wrote; choose another folder")
         for path in found:
@@ -83,17 +82,17 @@ class RunFolder:
         manifest.begin(self.path)
         self.describe(settings)
         if counts is not None:
-            atomically(self.path / "holdings.npz", lambda file: np.savez_compressed(file, counts=counts))
+            atomically(files.CLASS_COUNTS.path(self.path), lambda file: np.savez_compressed(file, counts=counts))
 
     def reopen(self) -> dict[str, Array] | None:
         """The checkpoint to go on from; None where the run was ended before its first. Writes nothing."""
         if not began(self.path):
             raise ValueError(f"{self.path} holds no run to resume")
-        never_written = "checkpoint.npz" not in manifest.entries(self.path)
-        if manifest.exists(self.path) and never_written and not (self.path / "checkpoint.npz").exists():
+        never_written = files.CHECKPOINT.name not in manifest.entries(self.path)
+        if manifest.exists(self.path) and never_written and not files.CHECKPOINT.path(self.path).exists():
             return None
         try:
-            return load_archive(self.path, "checkpoint.npz")
+            return load_archive(self.path, files.CHECKPOINT.name)
         except Unreadable as error:
             raise Unreadable(
                 f"{error}; the run cannot go on from it, but hush report {self.path} still shows its records; "
@@ -103,44 +102,44 @@ class RunFolder:
     def go_on(self, settings: Mapping[str, Any], records: pd.DataFrame | None) -> None:
         """Write on in a folder that has been reopened, with the records that its checkpoint knows of."""
         self._clean()
-        for path in present(self.path, final=True):
+        for path in files.present(self.path, final=True):
             path.unlink()
         if records is None:
-            (self.path / "records.csv").unlink(missing_ok=True)
+            files.RECORDS_SO_FAR.path(self.path).unlink(missing_ok=True)
         manifest.compact(self.path)
         self.describe(settings)
         if records is not None:
             self._records(records)
 
     def _clean(self) -> None:
-        for path in leftovers(self.path):
+        for path in files.leftovers(self.path):
             path.unlink()
 
     def describe(self, settings: Mapping[str, Any]) -> None:
         """What is run, and what computes it."""
-        self._text("settings.toml", dumps(dict(settings)))
-        self._text("versions.json", json.dumps(versions(), indent=2))
+        self._text(files.SETTINGS, dumps(dict(settings)))
+        self._text(files.VERSIONS, json.dumps(versions(), indent=2))
 
     def status(self, **entries: Any) -> None:
         """How the run stands."""
-        self._text("status.json", json.dumps(entries, indent=2))
+        self._text(files.STATUS, json.dumps(entries, indent=2))
 
     def append(self, rows: Sequence[Row]) -> None:
         """Add rows to the records; rows that do not fit on the disk leave the earlier ones as they were."""
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        if not (self.path / "records.csv").exists():
+        if not files.RECORDS_SO_FAR.path(self.path).exists():
             writer.writeheader()
         writer.writerows(rows)
-        self._grow("records.csv", text.getvalue().encode())
+        self._grow(files.RECORDS_SO_FAR, text.getvalue().encode())
 
     def add_sample(self, models: Array) -> None:
         """Add one draw of every lane."""
-        self._grow(SAMPLES, models.tobytes())
+        self._grow(files.SAMPLES, models.tobytes())
 
-    def _grow(self, name: str, content: bytes) -> None:
-        path = self.path / name
-        length, checksum = self._grown.get(name, (0, 0))
+    def _grow(self, grown: files.File, content: bytes) -> None:
+        path = grown.path(self.path)
+        length, checksum = self._grown.get(grown.name, (0, 0))
         with path.open("r+b" if path.exists() else "wb") as file:
             file.seek(length)
             try:
@@ -149,7 +148,7 @@ class RunFolder:
             except OSError:
                 file.truncate(length)
                 raise
-        self._grown[name] = length + len(content), zlib.crc32(content, checksum)
+        self._grown[grown.name] = length + len(content), zlib.crc32(content, checksum)
 
     def sync(self) -> None:
         """Put on the disk what has grown, and enter it: what a checkpoint counts on must not be younger than it."""
@@ -162,11 +161,11 @@ class RunFolder:
 
     def samples_so_far(self) -> tuple[int, int]:
         """How many bytes of samples there are, and their checksum."""
-        return self._grown.get(SAMPLES, (0, 0))
+        return self._grown.get(files.SAMPLES.name, (0, 0))
 
     def keep_samples(self, length: int, checksum: int) -> None:
         """Go on after so many bytes of samples: what came after a checkpoint is taken again."""
-        path = self.path / SAMPLES
+        path = files.SAMPLES.path(self.path)
         found = (0, 0)
         if path.is_file():
             with path.open("rb") as file:
@@ -177,37 +176,38 @@ class RunFolder:
             raise Unreadable(f"{path} is damaged: its checksum is not that of the checkpoint; {_NO_SAMPLES}")
         if path.is_file():
             os.truncate(path, length)
-        self._grown[SAMPLES] = found
+        self._grown[files.SAMPLES.name] = found
 
     def checkpoint(
         self, state: Mapping[str, Array], fingerprint: Fingerprint, records: pd.DataFrame | None = None
     ) -> None:
         """All that is needed to go on, and what must be the same for that."""
         self.sync()
-        rows = {} if records is None else {f"{RECORDS}{name}": records[name].to_numpy() for name in records.columns}
+        columns = {} if records is None else {name: records[name].to_numpy() for name in records.columns}
+        rows = {f"{IN_CHECKPOINT}{name}": values for name, values in columns.items()}
         everything = dict(state) | fingerprint.state() | rows
-        atomically(self.path / "checkpoint.npz", lambda file: np.savez(file, **everything))
+        atomically(files.CHECKPOINT.path(self.path), lambda file: np.savez(file, **everything))
 
     def models(self, vector: Array) -> None:
         """The models as they are now."""
-        atomically(self.path / "model.npz", lambda file: np.savez(file, vector=vector))
+        atomically(files.MODELS.path(self.path), lambda file: np.savez(file, vector=vector))
 
     def table(self, records: pd.DataFrame) -> None:
         """The records as a Parquet file, and the CSV file as exactly these rows."""
         self._records(records)
-        atomically(self.path / "records.parquet", lambda file: records.to_parquet(file, index=False))
+        self.parquet(files.RECORDS, records)
 
     def _records(self, records: pd.DataFrame) -> None:
         content = records.to_csv(index=False, na_rep="nan").encode()
-        atomically(self.path / "records.csv", lambda file: file.write(content))
-        self._grown["records.csv"] = len(content), zlib.crc32(content)
+        atomically(files.RECORDS_SO_FAR.path(self.path), lambda file: file.write(content))
+        self._grown[files.RECORDS_SO_FAR.name] = len(content), zlib.crc32(content)
 
-    def parquet(self, name: str, table: pd.DataFrame) -> None:
-        """Any other table, by its name."""
-        atomically(self.path / f"{name}.parquet", lambda file: table.to_parquet(file, index=False))
+    def parquet(self, which: files.File, table: pd.DataFrame) -> None:
+        """A table as a Parquet file."""
+        atomically(which.path(self.path), lambda file: table.to_parquet(file, index=False))
 
-    def _text(self, name: str, text: str) -> None:
-        atomically(self.path / name, lambda file: file.write(text.encode()))
+    def _text(self, which: files.File, text: str) -> None:
+        atomically(which.path(self.path), lambda file: file.write(text.encode()))
 
 
 _NO_SAMPLES = "the chains cannot go on without them; start the run anew with --force (or replace=True)"

@@ -21,7 +21,7 @@ class FolderLock:
     """The right to write in a folder; who holds it is written in the lock file, for those who ask in vain."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._path = folder, folder / LOCK
+        self._folder, self._path = folder, LOCK.path(folder)
         self._lock = FileLock(self._path, thread_local=False)
 
     def acquire(self) -> None:
@@ -42,7 +42,7 @@ class FolderLock:
 def holder(folder: Path) -> str:
     """Who is writing in a folder, in words, as its lock file says."""
     try:
-        found = json.loads((folder / LOCK).read_text())
+        found = json.loads(LOCK.path(folder).read_text())
         return f"process {found['process']} on {found['host']} is writing there since {found['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process is writing there"
@@ -50,10 +50,10 @@ def holder(folder: Path) -> str:
 
 def in_use(folder: Path) -> bool:
     """Whether somebody is writing in a folder now."""
-    if not (folder / LOCK).is_file():
+    if not LOCK.path(folder).is_file():
         return False
     try:
-        with FileLock(folder / LOCK, blocking=False, thread_local=False):
+        with FileLock(LOCK.path(folder), blocking=False, thread_local=False):
             return False
     except Timeout:
         return True

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-NAME = "manifest.txt"
+from hush.store.files import FILES, MANIFEST, PARTIAL
+
+NAME = MANIFEST.name
 HEADER = "hush run folder: checksum of the line, checksum of the file, bytes, name"
 AT_ONCE = 1 << 20  # bytes that are read at a time
 
@@ -100,7 +102,7 @@ def _matches(folder: Path, name: str) -> bool | None:
     return False
 
 
-GROWING = ("records.csv", "samples.f32")
+GROWING = [file.name for file in FILES if file.grows]
 
 
 def _line(entry: Entry) -> bytes:
@@ -123,7 +125,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def _rewrite(folder: Path, kept: Iterable[Entry]) -> None:
-    partial = folder / f".{NAME}.partial"
+    partial = folder / f".{NAME}{PARTIAL}"
     with partial.open("wb") as file:
         file.write(f"# {HEADER}\n".encode() + b"".join(map(_line, kept)))
         file.flush()

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from hush.store import manifest
+from hush.store.files import CHECKPOINT, MANIFEST, RECORDS, RECORDS_SO_FAR, SETTINGS, STATUS
 from hush.store.lock import in_use
+from hush.store.records import IDENTITY, swept
 
 Array = np.ndarray[Any, Any]
-RECORDS = "records/"  # how the records' columns are called in a checkpoint
+IN_CHECKPOINT = "records/"  # how the names of the records' columns begin in a checkpoint
 
 
 class Unreadable(ValueError):
@@ -23,7 +25,7 @@ class Unreadable(ValueError):
 
 def began(folder: Path) -> bool:
     """Whether hush began a run in this folder, however far it came."""
-    return manifest.exists(folder) or all((folder / name).is_file() for name in ("settings.toml", "status.json"))
+    return manifest.exists(folder) or all(file.path(folder).is_file() for file in (SETTINGS, STATUS))
 
 
 def require_run(folder: str | Path) -> Path:
@@ -31,10 +33,10 @@ def require_run(folder: str | Path) -> Path:
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(f"{folder} is not the folder of a run: there is no such folder")
-    if not began(folder) and not (folder / "settings.toml").is_file():
-        raise ValueError(f"{folder} is not the folder of a run: it holds neither {manifest.NAME} nor settings.toml")
-    if not (folder / "settings.toml").is_file():
-        raise Unreadable(f"{folder} lacks settings.toml: its run was ended too early; {_ANEW}")
+    if not began(folder) and not SETTINGS.path(folder).is_file():
+        raise ValueError(f"{folder} is not the folder of a run: it holds neither {MANIFEST.name} nor {SETTINGS.name}")
+    if not SETTINGS.path(folder).is_file():
+        raise Unreadable(f"{folder} lacks {SETTINGS.name}: its run was ended too early; {_ANEW}")
     return folder
 
 
@@ -42,9 +44,9 @@ _ANEW = "start it anew with hush run … --force"
 
 
 def damaged(folder: Path) -> list[str]:
-    """The files that are missing or not as they were written; settings.toml may be edited, and is not judged here."""
+    """The files that are missing or not as they were written; the settings may be edited, and are not judged here."""
     known = manifest.entries(folder)
-    return [name for name in known if name != "settings.toml" and manifest.matches(folder, name) is False]
+    return [name for name in known if name != SETTINGS.name and manifest.matches(folder, name) is False]
 
 
 def was_killed(folder: Path, status: dict[str, Any]) -> bool:
@@ -54,7 +56,7 @@ def was_killed(folder: Path, status: dict[str, Any]) -> bool:
 
 def load_settings(folder: Path) -> dict[str, Any]:
     """The settings of a run folder; nothing where there are none."""
-    path = folder / "settings.toml"
+    path = SETTINGS.path(folder)
     if not path.is_file():
         return {}
     try:
@@ -87,7 +89,7 @@ def load_or_warn(path: Path, left_out: str) -> dict[str, Any]:
 
 def load_status(folder: Path) -> dict[str, Any]:
     """How a run stands, as far as that can be read."""
-    return load_or_warn(folder / "status.json", "how the run ended")
+    return load_or_warn(STATUS.path(folder), "how the run ended")
 
 
 def load_table(folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame | None:
@@ -110,7 +112,7 @@ def load_archive(folder: Path, name: str) -> dict[str, Array]:
     if not path.is_file():
         raise Unreadable(f"{path} is missing")
     if manifest.matches(folder, name) is False:
-        raise Unreadable(f"{path} is damaged: its checksum is not that of {manifest.NAME}")
+        raise Unreadable(f"{path} is damaged: its checksum is not that of {MANIFEST.name}")
     try:
         with path.open("rb") as file, np.load(file) as archive:
             return dict(archive)
@@ -123,44 +125,45 @@ def load_archive(folder: Path, name: str) -> dict[str, Array]:
 def load_records(folder: str | Path) -> pd.DataFrame:
     """The records of a run folder, as far as they were written.
 
-    From records.csv, which is written as a run goes. Where that is damaged, from records.parquet or from the
+    From the CSV file, which is written as a run goes. Where that is damaged, from the Parquet file or from the
     checkpoint, whichever is whole, and a warning says so.
     """
     folder = Path(folder)
-    if not any(
-        (folder / name).is_file() for name in (manifest.NAME, "settings.toml", "records.csv", "records.parquet")
-    ):
+    if not any(file.path(folder).is_file() for file in (MANIFEST, SETTINGS, RECORDS_SO_FAR, RECORDS)):
         raise ValueError(f"{folder} is not the folder of a run: it has neither settings nor records")
     reason = "is missing"
-    if (folder / "records.csv").is_file():
+    if RECORDS_SO_FAR.path(folder).is_file():
         try:
-            if manifest.matches(folder, "records.csv") is not False:
-                return _parsed(folder / "records.csv")
+            if manifest.matches(folder, RECORDS_SO_FAR.name) is not False:
+                return _parsed(RECORDS_SO_FAR.path(folder))
             reason = "is damaged"
         except Unreadable as error:
             reason = str(error)
-    elif "records.csv" not in manifest.entries(folder) and not (folder / "records.parquet").is_file():
+    elif RECORDS_SO_FAR.name not in manifest.entries(folder) and not RECORDS.path(folder).is_file():
         return pd.DataFrame()  # none were written yet
     return _rebuilt(folder, reason)
 
 
 def _rebuilt(folder: Path, reason: str) -> pd.DataFrame:
-    found, source = load_table(folder, "records.parquet"), "records.parquet"
-    if found is None and (folder / "checkpoint.npz").is_file():
+    found, source = load_table(folder, RECORDS.name), RECORDS
+    if found is None and CHECKPOINT.path(folder).is_file():
         try:
-            found, source = rows_of(load_archive(folder, "checkpoint.npz")), "checkpoint.npz"
+            found, source = rows_of(load_archive(folder, CHECKPOINT.name)), CHECKPOINT
         except Unreadable as error:
             reason += f", and {error}"
+    lost = RECORDS_SO_FAR
     if found is None:
-        raise Unreadable(f"{folder} has no records that can be read: records.csv {reason}, and nothing else has them")
+        raise Unreadable(f"{folder} has no records that can be read: {lost.name} {reason}, and nothing else has them")
     if manifest.exists(folder):
-        warnings.warn(f"{folder / 'records.csv'} {reason}; read {source} instead", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{lost.path(folder)} {reason}; read {source.name} instead", RuntimeWarning, stacklevel=3)
     return found
 
 
 def rows_of(state: dict[str, Array]) -> pd.DataFrame | None:
     """The records that a checkpoint holds; None for a checkpoint without any."""
-    columns = {name.removeprefix(RECORDS): values for name, values in state.items() if name.startswith(RECORDS)}
+    columns = {
+        name.removeprefix(IN_CHECKPOINT): values for name, values in state.items() if name.startswith(IN_CHECKPOINT)
+    }
     return pd.DataFrame(columns) if columns else None
 
 
@@ -176,7 +179,6 @@ def _parsed(path: Path) -> pd.DataFrame:
     try:
         records = pd.read_csv(StringIO(whole))
         # A run that went on from a checkpoint may have written some rounds twice.
-        swept = [name for name in records.columns if "." in name]
-        return records.drop_duplicates(["repetition", *swept, "round"], keep="last", ignore_index=True)
+        return records.drop_duplicates([*IDENTITY, *swept(records)], keep="last", ignore_index=True)
     except (ValueError, KeyError) as error:
         raise Unreadable(f"is no table of records: {error}") from error

@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-TOTALS = (
-    "uplink_bits",
-    "downlink_bits",
-    "iterations",
-    "channel_uses",
-    "energy",
-    "epsilon",
-    "seconds",
-    "channel_seconds",
-)  # what a run has cost so far
-# What a curve can be drawn against.
-AGAINST = ("round", *TOTALS)
+from hush.core.columns import KNOWN, TABLES, TOTALS, column, together
+
+IDENTITY = tuple(name for name, each in KNOWN.items() if each.role == "identity")
+AGAINST = ("round", *TOTALS)  # what a curve can be drawn against
 
 
 class Point(NamedTuple):
@@ -38,11 +30,16 @@ def swept(records: pd.DataFrame) -> list[str]:
 
 
 def measures(records: pd.DataFrame) -> list[str]:
-    """What the problem measured: the columns before the bits, accuracy first."""
-    found = _measured(records)
-    end = list(records.columns).index("uplink_bits") if "uplink_bits" in records.columns else len(records.columns)
-    ahead = [name for name in found if list(records.columns).index(name) < end]
-    return sorted(ahead, key=lambda name: (name != "accuracy", name != "test_loss"))
+    """What the problem measured: the columns before the totals, the most telling first."""
+    names = list(records.columns)
+    end = min((names.index(name) for name in TOTALS if name in names), default=len(names))
+    ahead = [name for name in _measured(records) if names.index(name) < end]
+    return sorted(ahead, key=lambda name: column(name).told)
+
+
+def costs(records: pd.DataFrame) -> list[str]:
+    """The totals that full tables show."""
+    return [name for name in TOTALS if column(name).told <= TABLES and name in records.columns]
 
 
 def information(records: pd.DataFrame) -> list[str]:
@@ -51,9 +48,8 @@ def information(records: pd.DataFrame) -> list[str]:
 
 
 def _measured(records: pd.DataFrame) -> list[str]:
-    known = {"repetition", "round", *TOTALS, *swept(records)}
-    numeric = records.select_dtypes(["number", "bool"]).columns
-    return [str(name) for name in numeric if name not in known]
+    apart = {*IDENTITY, *TOTALS, *swept(records)}
+    return [str(name) for name in records.select_dtypes(["number", "bool"]).columns if name not in apart]
 
 
 def points(records: pd.DataFrame) -> list[Point]:
@@ -70,11 +66,15 @@ def _tuple(values: Any) -> tuple[float, ...]:
 
 
 def series(frame: pd.DataFrame, measure: str, against: str) -> pd.DataFrame:
-    """Round by round, over the repetitions whose numbers are finite: `x` their mean place; `mean`, `low` and `high`."""
+    """Round by round, over the repetitions whose numbers are finite: `x` their mean place; `mean`, `low` and `high`.
+
+    Of ε, the largest is in place of the mean.
+    """
     finite = frame[np.isfinite(frame[measure]) & np.isfinite(frame[against])]
     groups = finite.assign(_x=finite[against]).groupby("round")
     values = groups[measure]
-    return pd.DataFrame({"x": groups["_x"].mean(), "mean": values.mean(), "low": values.min(), "high": values.max()})
+    x, middle = groups["_x"].agg(column(against).aggregate), values.agg(column(measure).aggregate)
+    return pd.DataFrame({"x": x, "mean": middle, "low": values.min(), "high": values.max()})
 
 
 def repetitions(frame: pd.DataFrame) -> int:
@@ -92,18 +92,18 @@ def lost(frame: pd.DataFrame, measure: str) -> int:
     return int((~np.isfinite(final(frame)[measure])).sum())
 
 
-def summary(frame: pd.DataFrame, column: str) -> tuple[float, float | None]:
+def summary(frame: pd.DataFrame, name: str) -> tuple[float, float | None]:
     """The final mean over the repetitions that are finite, and their standard deviation where there are several.
 
     Of ε the largest: a promise is kept in every repetition or not at all.
     """
-    values = final(frame)[column].to_numpy(dtype=float)
-    if column == "epsilon":
-        return (float(values.max()) if len(values) else math.nan), None
+    values = final(frame)[name].to_numpy(dtype=float)
+    if column(name).aggregate == "max":
+        return (together(name, values) if len(values) else math.nan), None
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return math.nan, None
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+    return together(name, values), float(values.std(ddof=1)) if len(values) > 1 else None
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:

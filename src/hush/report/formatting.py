@@ -1,8 +1,9 @@
-"""Numbers as people say them: bits, seconds, percentages, and what each column of the records means."""
+"""Numbers as people say them: bits, seconds, percentages, in the units of the records' columns."""
 
 import math
 from typing import NamedTuple
 
+from hush.core.columns import column
 from hush.privacy.shown import rounded_up
 
 
@@ -14,80 +15,45 @@ class Unit(NamedTuple):
 
 
 BIT_UNITS = (Unit(1e12, "Tbit"), Unit(1e9, "Gbit"), Unit(1e6, "Mbit"), Unit(1e3, "kbit"), Unit(1, "bit"))
+COSTS = ("bit", "s")
 # Two of a unit before it is used: 90 s says more than 1.5 min.
 TIME_UNITS = ((7200, Unit(3600, "h")), (120, Unit(60, "min")), (1, Unit(1, "s")), (0, Unit(1e-3, "ms")))
 
-MEANINGS = {
-    "repetition": "repetition",
-    "round": "rounds",
-    "accuracy": "test accuracy",
-    "train_loss": "training loss",
-    "test_loss": "test loss",
-    "uplink_bits": "sent by all clients",
-    "downlink_bits": "sent to all clients",
-    "iterations": "local steps of a client",
-    "seconds": "training time",
-    "channel_seconds": "time on the channel",
-    "participants": "clients taking part",
-    "clipped": "share of messages clipped",
-    "epsilon": "privacy spent, ε",
-    "channel_uses": "channel uses",
-    "energy": "energy on the air",
-    "snr": "signal-to-noise ratio of what is received",
-    "local_norm": "length of an update before the uplink",
-    "cosine": "cosine to the last global update",
-    "clip": "clipping bound",
-    "noise_std": "standard deviation of the noise",
-    "predictive_accuracy": "test accuracy, averaged",
-    "predictive_brier": "Brier score, averaged",
-    "predictive_nll": "test loss, averaged",
-    "predictive_ece": "calibration error, averaged",
-}
-COUNTS = ("repetition", "round", "iterations", "channel_uses")
-COSTS = ("bits", "seconds")  # how the names of such columns end
 
-
-def unit(column: str, largest: float) -> Unit:
+def unit(name: str, largest: float) -> Unit:
     """The unit for a column whose values reach up to `largest`.
 
     >>> unit("uplink_bits", 3.2e9).name
     'Gbit'
     """
-    if column in ("accuracy", "predictive_accuracy"):
+    counted_in = column(name).unit
+    if counted_in == "share":
         return Unit(0.01, "%")
-    if column.endswith("bits"):
+    if counted_in == "bit":
         return next((step for step in BIT_UNITS if largest >= step.size), BIT_UNITS[-1])
-    if column.endswith("seconds"):
+    if counted_in == "s":
         return next((step for least, step in TIME_UNITS if largest >= least), TIME_UNITS[2][1])
     return Unit(1, "")
 
 
-def meaning(column: str) -> str:
-    """A column's name in words.
-
-    >>> meaning("update_norm")
-    'update norm'
-    """
-    return MEANINGS.get(column, column.replace("_", " "))
-
-
-def label(column: str, largest: float = 0.0) -> str:
+def label(name: str, largest: float = 0.0) -> str:
     """An axis label or a heading, with its unit.
 
     >>> label("accuracy")
     'test accuracy (%)'
     """
-    name = unit(column, largest).name
-    return f"{meaning(column)} ({name})" if name else meaning(column)
+    shown_in = unit(name, largest).name
+    return f"{column(name).label} ({shown_in})" if shown_in else column(name).label
 
 
-def cost(column: str) -> str:
+def cost(name: str) -> str:
     """What a curve is drawn against, in a sentence.
 
     >>> cost("uplink_bits")
     'bits sent by all clients'
     """
-    return f"bits {meaning(column)}" if column.endswith("link_bits") else meaning(column)
+    found = column(name)
+    return f"bits {found.label}" if found.unit == "bit" else found.label
 
 
 def number(value: float) -> str:
@@ -137,48 +103,45 @@ def seconds(value: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def in_words(column: str, value: float) -> str:
+def in_words(name: str, value: float) -> str:
     """One value of a column.
 
     >>> in_words("accuracy", 0.91234), in_words("train_loss", 0.5)
     ('91.23 %', '0.5')
     """
-    if column.endswith("seconds"):
-        return seconds(value)
-    return with_spread(column, value, None)
+    return seconds(value) if column(name).unit == "s" else with_spread(name, value, None)
 
 
-def with_spread(column: str, mean: float, deviation: float | None) -> str:
+def with_spread(name: str, mean: float, deviation: float | None) -> str:
     """A mean and, if there is one, the standard deviation around it, in one unit. No ε is no guarantee.
 
     >>> with_spread("accuracy", 0.91, 0.002), with_spread("test_loss", 0.184412, 0.01088)
     ('91.00 ± 0.20 %', '0.184 ± 0.011')
     """
-    if column == "epsilon" and math.isnan(mean):
-        return "no guarantee"
-    if column == "epsilon":  # never less than it is
-        return rounded_up(mean)
+    counted_in = column(name).unit
+    if counted_in == "ε":  # never less than it is
+        return "no guarantee" if math.isnan(mean) else rounded_up(mean)
     if not math.isfinite(mean):
         return "not finite"
-    chosen = unit(column, mean)
+    chosen = unit(name, mean)
     # Every repetition often costs the same, and then there is no spread to speak of.
-    alone = deviation is None or not math.isfinite(deviation) or (deviation == 0 and column.endswith(COSTS))
+    alone = deviation is None or not math.isfinite(deviation) or (deviation == 0 and counted_in in COSTS)
     if deviation is None or alone:
-        text = _digits(column, mean / chosen.size)
-    elif deviation > 0 and 1e-4 < abs(mean) < 1e6 and not column.endswith((*COSTS, "accuracy")):
+        text = _digits(counted_in, mean / chosen.size)
+    elif deviation > 0 and 1e-4 < abs(mean) < 1e6 and counted_in not in (*COSTS, "share"):
         # Two digits of the deviation, and the mean to the same place: more would be noise.
         places = min(max(1 - math.floor(math.log10(deviation)), 0), 6)
         text = f"{mean:.{places}f} ± {deviation:.{places}f}"
     else:
-        text = f"{_digits(column, mean / chosen.size)} ± {_digits(column, deviation / chosen.size)}"
+        text = f"{_digits(counted_in, mean / chosen.size)} ± {_digits(counted_in, deviation / chosen.size)}"
     return f"{text} {chosen.name}".rstrip()
 
 
-def _digits(column: str, value: float) -> str:
-    if column in COUNTS:
+def _digits(counted_in: str, value: float) -> str:
+    if counted_in == "count":
         return count(value)
-    if column == "accuracy":
+    if counted_in == "share":
         return f"{value:.2f}"
-    if column.endswith(COSTS):
+    if counted_in in COSTS:
         return f"{value:.3g}" if value < 1000 else count(value)
     return number(value)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.problem import Problem
+from hush.settings.run import RunSettings
 from hush.settings.schema import name_of, schema
 
 OWN = "own"  # the name of a task that only the user's program can make
@@ -17,16 +18,11 @@ OWN = "own"  # the name of a task that only the user's program can make
 Tables = dict[str, Any]
 
 
-def describe(
-    algorithm: Algorithm | InTurn,
-    problem: Problem | None = None,
-    run: Mapping[str, Any] | None = None,
-    sweep: Mapping[str, Sequence[float]] | None = None,
-) -> Tables:
+def tables_of(algorithm: Algorithm | InTurn, problem: Problem | None = None, run: RunSettings | None = None) -> Tables:
     """All that was asked for, as tables: `build` makes the same again of them.
 
     >>> from hush.algorithms import fedavg
-    >>> describe(fedavg(clients=10, steps=5))["cohort"]
+    >>> tables_of(fedavg(clients=10, steps=5))["cohort"]
     {'piece': 'uniform', 'size': 10, 'weighting': 'examples'}
     """
     if isinstance(algorithm, InTurn):
@@ -37,9 +33,11 @@ def describe(
         recipe = getattr(problem, "recipe", None)
         tables["task"] = plain(getattr(recipe, "settings", None) or {"name": OWN})
     if run is not None:
-        tables["run"] = plain(run)
-    if sweep:
-        tables["sweep"] = {path: [float(value) for value in values] for path, values in sweep.items()}
+        asked = run.keywords()
+        sweep = asked.pop("sweep") or {}
+        tables["run"] = plain(asked)
+        if sweep:
+            tables["sweep"] = {path: [float(value) for value in values] for path, values in sweep.items()}
     return tables
 
 
