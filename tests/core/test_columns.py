@@ -20,7 +20,7 @@ from hush.core.columns import (
     in_order,
     together,
 )
-from hush.posterior.calibration import scores
+from hush.posterior.prediction import scores
 from hush.store.records import AGAINST, costs, information, measures, series, summary, swept
 
 ROOT = Path(__file__).parents[2]
