@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import random
 
+from hush.core.counts import count
 from hush.core.keys import at, root
 from hush.uplink import QSGD, STAGES, Compressor, ErrorFeedback, RandomK, Rotated, TernGrad, TopK
 from hush.wire import WireError
@@ -197,3 +198,16 @@ def test_error_feedback_sends_everything_in_the_end():
 def test_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("name", COMPRESSORS)
+@given(seed=st.integers(0, 2**32 - 1), nonzero=st.integers(0, DIMENSION))
+@settings(max_examples=15)
+def test_no_message_costs_more_than_the_most(name, seed, nonzero):
+    """However many numbers there are and wherever they stand: the bits that are counted are within the bound."""
+    compressor, draws = COMPRESSORS[name], np.random.default_rng(seed)
+    vector = np.zeros(DIMENSION, np.float32)
+    vector[draws.permutation(DIMENSION)[:nonzero]] = draws.normal(size=nonzero)
+    code = compressor.quantise(root(seed), jnp.asarray(vector))
+    assert int(count(compressor.bits(code, DIMENSION))) <= compressor.most_bits(DIMENSION) < 64 * DIMENSION + 500
+    assert ErrorFeedback(compressor).most_bits(DIMENSION) == compressor.most_bits(DIMENSION)

@@ -15,6 +15,8 @@ from hush.wire import (
     dense_bits,
     index_bits,
     lengths,
+    most_positions_bits,
+    most_sparse_bits,
     pack_dense,
     pack_positions,
     pack_sparse,
@@ -295,3 +297,16 @@ def test_magnitudes_above_the_largest_are_refused():
     assert unpack_sparse(data, 4, largest=3).tolist() == [0, 3, 0, -2]
     with pytest.raises(WireError, match="expected magnitudes of 2 at most, found 3"):
         unpack_sparse(data, 4, largest=2)
+
+
+def test_the_most_that_levels_can_take_is_never_exceeded():
+    """All vectors of five levels from −3 to 3: the longest packing is within the bound, which is not far above it."""
+    every = itertools.product(range(-3, 4), repeat=5)
+    longest = max(8 * len(pack_sparse(np.array(levels, np.int32))) for levels in every)
+    assert longest <= most_sparse_bits(5, 3) <= longest + 16
+
+
+def test_the_most_that_places_can_take_is_never_exceeded():
+    for count in range(7):
+        longest = max(8 * len(pack_positions(list(places), 6)) for places in itertools.combinations(range(6), count))
+        assert longest <= most_positions_bits(count, 6) <= longest + 16

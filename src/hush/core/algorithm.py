@@ -44,7 +44,7 @@ class Algorithm(eqx.Module):
                 f"which local {type(self.local).__name__} does not send; it sends {list(self.local.sends)}"
             )
         _check_bound(self.channel.message_bound, self.uplink)
-        if self.cohort.with_replacement and jax.tree.leaves(init_client(self, jnp.zeros(1))):
+        if self.cohort.with_replacement and keeps_memory(self):
             raise ValueError(
                 f"cohort {type(self.cohort).__name__} may draw a client twice in a round, but its clients carry state "
                 f"(local {type(self.local).__name__}); use a cohort without replacement"
@@ -88,6 +88,14 @@ class InTurn(eqx.Module):
                 f"the phases of a round share one server state, in which only one may keep {sorted(set(kept))}, found "
                 f"{', '.join(type(phase.server).__name__ for phase in self.phases)}"
             )
+
+
+def keeps_memory(phase: Algorithm) -> bool:
+    """Whether a client remembers anything from one round to the next, or may for all that can be seen here."""
+    try:
+        return bool(jax.tree.leaves(init_client(phase, jnp.zeros(1))))
+    except ValueError:  # a rule about parts of a model, which one of a single number has not
+        return True
 
 
 def check(algorithm: Algorithm | InTurn) -> None:

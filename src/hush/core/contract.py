@@ -9,6 +9,7 @@ A piece is a frozen set of settings: floats are leaves, so that a sweep over the
 static. What must be carried is state, what is only worth looking at is info, and both are handed in and out.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -177,6 +178,11 @@ class Coder(Stage):
 
         jax.eval_shape(trace, jax.ShapeDtypeStruct((dimension,), jnp.float32))
         return found[0] if isinstance(found[0], int) else None
+
+    def most_bits(self, dimension: int) -> float:
+        """What no message of so many numbers costs more than; infinite where nothing is known."""
+        fixed = self.fixed_bits(dimension)
+        return math.inf if fixed is None else fixed
 
     def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
         code, state, info = self.encode(key, vector, state)

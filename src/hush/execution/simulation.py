@@ -10,8 +10,8 @@ import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import seed as check_seed
-from hush.core.coding import BITS_PER_NUMBER
-from hush.core.flat import unravelled
+from hush.core.costs import costs
+from hush.core.flat import flat_shape, unravelled
 from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
 from hush.core.rehearsal import rehearse
@@ -86,17 +86,13 @@ class Simulation:
         self._state: engine.RunState = mesh.place(engine.begin(self._inputs), laid_out.mesh, mesh.LANES)
         self.ledger = Ledger(len(algorithm.phases), len(self.lanes), population.clients)
         self._seen: list[Seen] = []
-        told = [[self._state.server[name].shape[1] for name in phase.local.needs] for phase in algorithm.phases]
-        self._downlink = [BITS_PER_NUMBER * sum(numbers) for numbers in told]
-        template = [phase.local.template(self._state.server["model"][0]) for phase in algorithm.phases]
-        sizes = [sum(vector.size for vector in message.values()) for message in template]
-        if watch and template[-1]["update"].size != self.dimension:
+        self._costs = costs(algorithm, problem)
+        update = jax.eval_shape(algorithm.phases[-1].local.template, flat_shape(problem))["update"]
+        if watch and update.size != self.dimension:
             raise ValueError(
                 "watching compares updates with how the model moves, and these clients send only a part of it: "
                 "watch must be False"
             )
-        analogue = [phase.channel.analogue for phase in algorithm.phases]
-        self._uses = sum(size for size, over_the_air in zip(sizes, analogue, strict=True) if over_the_air)
 
     @property
     def layout(self) -> Layout:
@@ -131,7 +127,8 @@ class Simulation:
         if min(paid.values()) < rounds:
             self._state, self.stopped_by = before, min(paid, key=lambda name: paid[name])
             return self.advance(min(paid.values()))
-        self.ledger.add(logs, rounds, self._downlink, self._uses)
+        downlink = [phase.client_downlink_bits for phase in self._costs.phases]
+        self.ledger.add(logs, rounds, downlink, self._costs.channel_uses)
         if self._inputs.watch and rounds:  # the last phase is the one that moves the model
             self._seen.append(_each_client(logs[-1], self.round, rounds))
         self.round += rounds

@@ -18,11 +18,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import sqrt
 
-import jax
-import jax.numpy as jnp
-
 from hush.channel import Digital, Noisy, OverTheAir
-from hush.core.algorithm import Algorithm, init_client
+from hush.core.algorithm import Algorithm, keeps_memory
 from hush.core.contract import ServerRule
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
@@ -138,14 +135,6 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
         every=drawn.every,
         failure=drawn.failure,
     )
-
-
-def keeps_memory(phase: Algorithm) -> bool:
-    """Whether a client remembers anything from one round to the next, or may for all that can be seen here."""
-    try:
-        return bool(jax.tree.leaves(init_client(phase, jnp.zeros(1))))
-    except ValueError:  # a rule about parts of a model, which one of a single number has not
-        return True
 
 
 def _as_seen(phase: Algorithm, drawn: Drawn, trust: str) -> Drawn:

@@ -1,5 +1,6 @@
 """What a compressor is: a coder without memory, whose error is known, and whose bytes carry a checksum."""
 
+import math
 from abc import abstractmethod
 
 import jax
@@ -51,6 +52,14 @@ class Compressor(Coder):
     def bits(self, code: Code, dimension: int) -> Count | int:
         """What the message costs: 8 · len(pack(code))."""
         return self.payload_bits(code, dimension) + SEAL_BITS
+
+    def most_payload_bits(self, dimension: int) -> float:
+        """What no payload is longer than, where its length depends on the message; infinite where nothing is known."""
+        return math.inf
+
+    def most_bits(self, dimension: int) -> float:
+        fixed = self.fixed_bits(dimension)
+        return self.most_payload_bits(dimension) + SEAL_BITS if fixed is None else fixed
 
     def pack(self, code: Code, dimension: int) -> bytes:
         """The code on the wire. A checksum over the settings too lets the receiver refuse what is not for it."""

@@ -38,6 +38,9 @@ class ErrorFeedback(Coder):
     def bits(self, code: Code, dimension: int) -> Count | int:
         return self.inner.bits(code, dimension)
 
+    def most_bits(self, dimension: int) -> float:
+        return self.inner.most_bits(dimension)
+
     def pack(self, code: Code, dimension: int) -> bytes:
         return self.inner.pack(code, dimension)
 

@@ -21,6 +21,7 @@ from hush.wire import (
     WireError,
     dense_bits,
     fixed_bits,
+    most_sparse_bits,
     pack_dense,
     pack_fixed,
     pack_sparse,
@@ -91,6 +92,9 @@ class Levels(Compressor):
             return scales + sparse_bits(code["levels"])
         dense = self.code == "dense"
         return scales + (dense_bits(dimension, 2 * self.levels + 1) if dense else fixed_bits(dimension, self._width()))
+
+    def most_payload_bits(self, dimension: int) -> float:
+        return 32 * self._count(dimension) + most_sparse_bits(dimension, self.levels)
 
     def payload(self, code: Code, dimension: int) -> bytes:
         levels = np.asarray(code["levels"])

@@ -86,6 +86,9 @@ class Rotated(Compressor):
     def payload_bits(self, code: Code, dimension: int) -> Count | int:
         return SEED_BITS + self.inner.payload_bits(code["inner"], self._length(dimension))
 
+    def most_payload_bits(self, dimension: int) -> float:
+        return SEED_BITS + self.inner.most_payload_bits(self._length(dimension))
+
     def payload(self, code: Code, dimension: int) -> bytes:
         inner = self.inner.payload(code["inner"], self._length(dimension))
         return np.asarray(code["seed"], ">u4").tobytes() + inner

@@ -16,7 +16,7 @@ from hush.core.problem import Vector
 from hush.core.shuffle import shuffled
 from hush.uplink.compressor import Compressor
 from hush.uplink.parts import SEED_BITS, key_of, nothing_else, seed_of
-from hush.wire import pack_positions, positions_bits, unpack_positions
+from hush.wire import most_positions_bits, pack_positions, positions_bits, unpack_positions
 
 
 def _at_most(k: int, dimension: int) -> None:
@@ -53,6 +53,9 @@ class TopK(Compressor):
 
     def payload_bits(self, code: Code, dimension: int) -> Count | int:
         return 32 * self.k + positions_bits(code["positions"], dimension)
+
+    def most_payload_bits(self, dimension: int) -> float:
+        return 32 * self.k + most_positions_bits(self.k, dimension)
 
     def payload(self, code: Code, dimension: int) -> bytes:
         return float_bytes(code["values"]) + pack_positions(np.asarray(code["positions"]), dimension)

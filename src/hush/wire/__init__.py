@@ -7,6 +7,8 @@ from hush.wire.fixed import fixed_bits, pack_fixed, unpack_fixed
 from hush.wire.frame import SEAL_BITS, seal, unseal
 from hush.wire.sparse import (
     index_bits,
+    most_positions_bits,
+    most_sparse_bits,
     pack_positions,
     pack_sparse,
     positions_bits,
@@ -23,6 +25,8 @@ __all__ = [
     "floor_log2",
     "index_bits",
     "lengths",
+    "most_positions_bits",
+    "most_sparse_bits",
     "pack_dense",
     "pack_fixed",
     "pack_positions",

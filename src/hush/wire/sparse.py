@@ -22,7 +22,7 @@ from hush.core.check import whole
 from hush.core.floats import WireError
 from hush.wire import elias
 from hush.wire.bits import Reader, from_bytes, from_number, to_bytes
-from hush.wire.fixed import integers
+from hush.wire.fixed import fixed_bits, integers
 
 if TYPE_CHECKING:
     import jax
@@ -138,6 +138,22 @@ def positions_bits(positions: jax.Array, dimension: int) -> Count | int:
     runs = jnp.diff(positions, prepend=-1)
     places = counts.count(positions.shape[0] * _place_width(dimension))
     return (counts.least(_shortest(runs, runs > 0), places) + 2).whole_bytes()
+
+
+def most_sparse_bits(dimension: int, largest: int) -> int:
+    """What `pack_sparse` never makes more of, for levels [dimension] of magnitude `largest` at most.
+
+    With k nonzeros: the gamma code of a run of r takes 2⌊log2 r⌋ + 1 ≤ 2r − 1 bits, so that all runs take 2d − k at
+    most, the signs k, and the magnitudes no more than k times the largest one's code, whichever is shortest.
+    """
+    magnitude = min(int(elias.lengths(kind, np.array([largest]))[0]) for kind in elias.KINDS)
+    header = int(elias.lengths("delta", np.array([dimension + 1]))[0])
+    return fixed_bits(header + 4 + dimension * (2 + magnitude), 1)
+
+
+def most_positions_bits(count: int, dimension: int) -> int:
+    """What `pack_positions` never makes more of: each place by its number."""
+    return fixed_bits(2 + count * _place_width(dimension), 1) if count else 0
 
 
 def index_bits(mask: jax.Array) -> Count:
