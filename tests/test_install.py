@@ -121,7 +121,7 @@ class TestWithoutExtras:
         write_report(folder)  # once it is there
         assert {"report.html", "curve-train_loss-round.png"} <= {path.name for path in folder.iterdir()}
 
-    @pytest.mark.parametrize("command", [("compare", "a", "b"), ("paper", "fedpaq"), ("paper", "langevin")])
+    @pytest.mark.parametrize("command", [("compare", "a", "b"), ("paper", "fedpaq-dp"), ("paper", "fa-ld")])
     def test_commands_that_draw(self, command):
         refused = python(COMMAND, *command, absent=extras.PACKAGES)
         assert refused.returncode == NOT_INSTALLED

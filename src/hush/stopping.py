@@ -20,7 +20,7 @@ GRACE_SECONDS = 8.0
 REPEAT_SECONDS = 0.05
 
 
-class Told(KeyboardInterrupt):
+class StopRequested(KeyboardInterrupt):
     """A signal to stop, which ends what is being done."""
 
     def __init__(self, number: int) -> None:
@@ -50,14 +50,14 @@ class Stopping:
     def check(self) -> None:
         """Stop here, if that was asked for: the exception of a signal may have been lost inside a library."""
         if self:
-            raise Told(self.signal)
+            raise StopRequested(self.signal)
 
     def hear(self, number: int, _: Any = None) -> None:
         """What is done about a signal, between two steps of the program."""
         again = bool(self)
         self.signal = self.signal or number
         if again or not self.finishing:
-            raise Told(self.signal)
+            raise StopRequested(self.signal)
 
     def swallowed(self, unraisable: Any) -> bool:
         """A callback of a library cannot pass the exception on, and drops it: raise it again in the program itself."""

@@ -7,8 +7,8 @@ import pytest
 
 import hush
 from hush.execution.simulation import Simulation
-from hush.papers.langevin.checks import z_scores
-from hush.papers.langevin.reference import quantised, with_control, with_gradients
+from hush.papers.fa_ld.checks import z_scores
+from hush.papers.fa_ld.reference import quantised, with_control, with_gradients
 from hush.theory.langevin_gaussian import Target, moments, stationary
 from hush.uplink import QSGD
 

@@ -40,7 +40,7 @@ def test_every_cohort_is_here():
 def test_places_and_order(name):
     cohort = EXAMPLES[name]
     draw = drawn(cohort, 500)
-    places = cohort.slots(7)
+    places = cohort.places(7)
     assert draw.ids.shape == draw.weights.shape == draw.active.shape == (500, places)
     assert ((draw.ids >= 0) & (draw.ids < 7)).all()
     # Active places stand before inactive ones, and those weigh nothing.
@@ -71,7 +71,7 @@ def test_the_weighted_sum_is_unbiased(name):
 def test_share_turns_weights_into_the_populations(name):
     draw = drawn(EXAMPLES[name], 100)
     goal = np.full(7, 1 / 7) if name.endswith("equal") or name == "cyclic" else SIZES / SIZES.sum()
-    found = draw.share[:, None] * draw.weights
+    found = draw.coverage[:, None] * draw.weights
     np.testing.assert_allclose(found[draw.active], goal[draw.ids][draw.active], rtol=1e-5)
 
 
@@ -80,7 +80,7 @@ def test_usual_sizes():
     assert Poisson(0.001).usual(7) == 1
     assert Uniform(3).usual(7) == 3
     for cohort in EXAMPLES.values():
-        assert 1 <= cohort.usual(7) <= cohort.slots(7)
+        assert 1 <= cohort.usual(7) <= cohort.places(7)
 
 
 def test_uniform_mean_weights():
@@ -104,7 +104,7 @@ def test_places_of_a_poisson_cohort_never_run_out():
     """P(more than the places) is below 1e-12 by the binomial tail, and the places are not the whole population."""
     from scipy import stats
 
-    places = Poisson(0.04).slots(1920)
+    places = Poisson(0.04).places(1920)
     assert stats.binom.sf(places, 1920, 0.04) < 1e-12
     assert places < 200
 
@@ -112,8 +112,8 @@ def test_places_of_a_poisson_cohort_never_run_out():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Uniform(8).slots(7), "8 different clients, but there are only 7"),
-        (lambda: SchemeII(8).slots(7), "8 different clients, but there are only 7"),
+        (lambda: Uniform(8).places(7), "8 different clients, but there are only 7"),
+        (lambda: SchemeII(8).places(7), "8 different clients, but there are only 7"),
         (lambda: Uniform(0), "at least 1, found 0"),
         (lambda: Uniform(True), "found True"),
         (lambda: Poisson(1.5), "at most 1, found 1.5"),

@@ -144,7 +144,7 @@ def test_zero_stays_zero_and_what_is_no_number_is_not_hidden(name):
 
 
 def test_the_published_bits():
-    """Paper 000's vector of d = 7850: d·log2(2s+1) + 32 within 1 %, and what Elias makes of a normal one."""
+    """Paper fedpaq-dp's vector of d = 7850: d·log2(2s+1) + 32 within 1 %, and what Elias makes of a normal one."""
     vector = random.normal(root(0), (7850,))
     for levels, elias in ((1, 1.0e3), (10, 5.8e3)):
         stated = 7850 * np.log2(2 * levels + 1) + 32

@@ -139,15 +139,15 @@ def test_a_server_rule_keeps_its_word(name):
 def test_server_equations():
     x, u, c = (np.array(v, np.float32) for v in ([1.0, 2.0], [0.5, -1.0], [3.0, 4.0]))
     state = {"model": x, "control": c, "round": jnp.int32(0)}
-    share = jnp.float32(0.25)
-    np.testing.assert_allclose(Add(0.5)(root(0), state, {"update": u}, share)["model"], [1.25, 1.5])
-    np.testing.assert_allclose(Replace()(root(0), state, {"update": u}, share)["model"], u)
-    np.testing.assert_allclose(Gather()(root(0), state, {"update": u}, share)["control"], -u)
-    moved = AddWithControl(2.0)(root(0), state, {"update": u, "control": u}, share)
+    coverage = jnp.float32(0.25)
+    np.testing.assert_allclose(Add(0.5)(root(0), state, {"update": u}, coverage)["model"], [1.25, 1.5])
+    np.testing.assert_allclose(Replace()(root(0), state, {"update": u}, coverage)["model"], u)
+    np.testing.assert_allclose(Gather()(root(0), state, {"update": u}, coverage)["control"], -u)
+    moved = AddWithControl(2.0)(root(0), state, {"update": u, "control": u}, coverage)
     np.testing.assert_allclose(moved["model"], [2.0, 0.0])
     np.testing.assert_allclose(moved["control"], [3.125, 3.75])
     decreasing = Add(hush.schedules.InverseTime(1.0, 2.0))
-    later = decreasing(root(0), state | {"round": jnp.int32(2)}, {"update": u}, share)["model"]
+    later = decreasing(root(0), state | {"round": jnp.int32(2)}, {"update": u}, coverage)["model"]
     np.testing.assert_allclose(later, x + u / 2)
 
 

@@ -59,7 +59,7 @@ def test_the_last_stage_that_says_anything_counts():
 def test_who_comes_by_chance():
     found = of(cohort=Poisson(0.03))
     (phase,) = found.phases
-    assert (phase.fewest, phase.places) == (0, Poisson(0.03).slots(CLIENTS))
+    assert (phase.fewest, phase.places) == (0, Poisson(0.03).places(CLIENTS))
     assert found.expected_uplink_bits == pytest.approx(0.03 * CLIENTS * 32 * D)
     assert found.expected_downlink_bits == pytest.approx(0.03 * CLIENTS * 32 * D)
     assert found.uplink_bits == Amount(0, phase.places * 32 * D)
@@ -82,8 +82,8 @@ class Matrix(ServerRule):
     def init(self, model):
         return {"model": model, "models": jnp.stack([model] * 3)}
 
-    def __call__(self, key, state, received, share):
-        return self.inner(key, state, received, share) | {"models": state["models"]}
+    def __call__(self, key, state, received, coverage):
+        return self.inner(key, state, received, coverage) | {"models": state["models"]}
 
 
 class Told(LocalSGD):

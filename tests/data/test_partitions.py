@@ -74,7 +74,7 @@ class TestIid:
         assert {len(share) for share in shares} == {examples}
 
     def test_overlapping_clients_do_not_depend_on_how_many_there_are(self) -> None:
-        """Paper 002, Cifar-10: 1920 clients with 500 of 50,000 examples each."""
+        """Paper clipping, Cifar-10: 1920 clients with 500 of 50,000 examples each."""
         labels = np.arange(50_000) % 10
         shares = partitions.iid(labels, 1920, 7, 500, overlap=True)
         check(labels, shares, 1920, disjoint=False)
@@ -121,7 +121,7 @@ class TestClassesPerClient:
 
     @pytest.mark.parametrize(("classes", "size"), [(1, 584), (2, 600), (3, 600), (5, 600), (10, 600)])
     def test_het_mnist(self, classes: int, size: int) -> None:
-        """Paper 000: 100 equal clients.
+        """Paper fedpaq-dp: 100 equal clients.
 
         With one class each, m examples per client allow floor(n_k / m) holders of class k; 100 are needed.
         """

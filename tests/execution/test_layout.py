@@ -105,7 +105,7 @@ class Only(Cohort):
 
     ids: tuple[int, ...] = (0,)
 
-    def slots(self, clients):
+    def places(self, clients):
         return len(self.ids)
 
     def __call__(self, key, population, number=0):

@@ -68,7 +68,7 @@ def test_fedavg_with_server_step(matrices, quadratic, clients):
 
 
 def test_fedavg_with_decreasing_step(matrices, quadratic):
-    """η_k = η0/(1 + kE/a), paper 000."""
+    """η_k = η0/(1 + kE/a), paper fedpaq-dp."""
     algorithm = hush.fedavg(steps=STEPS, lr=hush.schedules.InverseTime(0.1, 5.0))
     x, expected = np.zeros(3), []
     for k in range(ROUNDS):
@@ -88,7 +88,7 @@ def test_fedprox(matrices, quadratic):
 
 
 def test_fedpaq(matrices, quadratic):
-    """Paper 000, eqs 6 and 20: each update rounded to ‖v‖ϑ/s, up where an address' uniform number is below the rest."""
+    """Paper fedpaq-dp, eqs 6 and 20: each update rounded to ‖v‖ϑ/s, up where an address' uniform number is below the rest."""
     algorithm = hush.fedpaq(clients=2, steps=STEPS, lr=LR, levels=3)
     x, expected = np.zeros(3), []
     for k, chosen in enumerate(cohorts(algorithm, quadratic)):
@@ -105,7 +105,7 @@ def test_fedpaq(matrices, quadratic):
 
 
 def test_scaffold(matrices, quadratic):
-    """Paper 000, eqs 7 to 9."""
+    """Paper fedpaq-dp, eqs 7 to 9."""
     algorithm = hush.scaffold(clients=2, steps=STEPS, lr=LR, server_lr=0.7)
     x, c, own, expected = np.zeros(3), np.zeros(3), np.zeros((6, 3)), []
     for chosen in cohorts(algorithm, quadratic):
@@ -182,7 +182,7 @@ def langevin_noise(number, client, steps, common):
 @pytest.mark.parametrize(("scheme", "per_round"), [("all", None), ("I", 4), ("II", 2)])
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_fa_ld(matrices, quadratic, scheme, per_round, unbiased):
-    """Paper 004 eq 7 with a prior and η_k = η0/(1 + k/a) step by step; six clients of four examples, p = 1/6."""
+    """Paper fa-ld eq 7 with a prior and η_k = η0/(1 + k/a) step by step; six clients of four examples, p = 1/6."""
     schedule, tau, rho, prior = hush.schedules.InverseTime(0.002, 5.0), 0.3, 0.6, 0.5
     algorithm = hush.fa_ld(
         STEPS, schedule, tau, rho, scheme=scheme, per_round=per_round, prior=prior, unbiased=unbiased

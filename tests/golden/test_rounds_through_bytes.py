@@ -49,7 +49,7 @@ def through_bytes(algorithm, problem, rounds_to_run=ROUNDS):
             known = rounds.statistics_of(messages["update"], draw.active) if phase.channel.aware else Statistics()
             mixing = rounds.mix(phase, air, draw, number, known)
             received = rounds.add_noise(key, mixing, rounds.combine(mixing.coefficients, messages))
-            server = rounds.server_step(phase, key, server, received, draw.share)
+            server = rounds.server_step(phase, key, server, received, draw.coverage)
         server = rounds.next_round(server)
     return np.asarray(server["model"]), sent_bits
 

@@ -303,7 +303,7 @@ COMMANDS = [
     (("cite", "deep.toml"), DEEP),
     (("cite", "binary.toml"), "is not a text file"),
     (("paper", "nosuch"), "unknown paper 'nosuch'"),
-    (("paper", "fedpaq", "--figure", "99"), "unknown figure of fedpaq '99'"),
+    (("paper", "fedpaq-dp", "--figure", "99"), "unknown figure of fedpaq-dp '99'"),
     (("privacy",), "say whose privacy"),
     (("privacy", "--clients", 0), "--delta is needed"),
     ((*PRIVATE, 0, "--rounds", 1, "--noise", 1), f"--delta {POSITIVE}"),

@@ -80,14 +80,14 @@ class Serve(ServerRule):
     def init(self, model):
         return {"model": model} if self.begin is None else self.begin(model)
 
-    def __call__(self, key, state, received, share):
+    def __call__(self, key, state, received, coverage):
         return {"model": state["model"]} if self.answer is None else self.answer(state, received)
 
 
 class Crowd(Cohort):
     answer: object = None
 
-    def slots(self, clients):
+    def places(self, clients):
         return 2
 
     def __call__(self, key, population, number=0):
@@ -192,12 +192,12 @@ PIECES = [
     ({"server": Serve(lambda s, r: {"model": s["model"].astype(int)})}, r"\['model'\] as int32 of shape"),
     ({"server": Serve(lambda s, r: {"mean": s["model"]})}, r"no more than it began with, .* found \['mean'\] as well"),
     ({"server": Serve(lambda s, r: {"model": r["gradient"]})}, "the call fails with KeyError: 'gradient'"),
-    ({"cohort": Crowd(lambda d: d._replace(ids=jnp.arange(3)))}, r"cohort \(Crowd\) must draw ids for its 2 slots"),
-    ({"cohort": Crowd(lambda d: d._replace(ids=d.weights))}, "must draw ids for its 2 slots: integer of shape"),
-    ({"cohort": Crowd(lambda d: d._replace(weights=1.0))}, "must draw weights for its 2 slots"),
-    ({"cohort": Crowd(lambda d: d._replace(active=d.ids))}, "must draw active for its 2 slots"),
-    ({"cohort": Crowd(lambda d: d._replace(share=d.weights))}, "must draw a share that is one number"),
-    ({"cohort": Crowd(lambda d: tuple(d))}, "must return a Draw of ids, weights, active and share, found 4 things"),
+    ({"cohort": Crowd(lambda d: d._replace(ids=jnp.arange(3)))}, r"cohort \(Crowd\) must draw ids for its 2 places"),
+    ({"cohort": Crowd(lambda d: d._replace(ids=d.weights))}, "must draw ids for its 2 places: integer of shape"),
+    ({"cohort": Crowd(lambda d: d._replace(weights=1.0))}, "must draw weights for its 2 places"),
+    ({"cohort": Crowd(lambda d: d._replace(active=d.ids))}, "must draw active for its 2 places"),
+    ({"cohort": Crowd(lambda d: d._replace(coverage=d.weights))}, "must draw a coverage that is one number"),
+    ({"cohort": Crowd(lambda d: tuple(d))}, "must return a Draw of ids, weights, active and coverage, found 4 things"),
     ({"cohort": Crowd(lambda d: None)}, "must return a Draw .* found nothing"),
     ({"cohort": Crowd(boom)}, r"cohort \(Crowd\): the draw fails with KeyError"),
 ]

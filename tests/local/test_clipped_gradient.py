@@ -24,7 +24,7 @@ def test_it_is_the_loop_over_the_examples(name):
     """With a bound between the norms, so that some are clipped and some are not; unequal weights, an empty place."""
     this = case(name)
     if name != "functions":
-        assert is_covered(this.problem.model.whole(this.params)) == (name in COVERED)
+        assert is_covered(this.problem.model.rebuild(this.params)) == (name in COVERED)
     norms = this.by_hand(ROWS, WEIGHTS, 1.0)[1]
     bound = float(np.median(norms))
     assert (norms < 0.999 * bound).any()

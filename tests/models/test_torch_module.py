@@ -233,7 +233,7 @@ def test_whole_is_the_module_with_these_weights(training: bool) -> None:
     assert isinstance(model, TorchModule)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     params = jax.tree.map(lambda leaf: 1.5 * leaf + 0.1, model.start)
-    whole = model.whole(params)
+    whole = model.rebuild(params)
     assert type(whole) is type(module)
     assert whole.training is training
     inputs = np.random.default_rng(0).normal(size=(2, 6, 4, 2)).astype(np.float32)
@@ -272,7 +272,7 @@ def test_what_is_fixed_tied_unused_or_dropped() -> None:
         *zip(*(jax.grad(lambda *a, f=f: jnp.sum(f(*a) ** 2), (0, 1))(params, inputs) for f in (model.apply, twin))),  # noqa: B905
     ):
         same(found, expected, **ONCE)
-    assert torch.equal(model.whole(params).second.weight, model.whole(params).first.weight)
+    assert torch.equal(model.rebuild(params).second.weight, model.rebuild(params).first.weight)
 
 
 class Function(torch.nn.Module):  # type: ignore[misc]

@@ -7,9 +7,9 @@ import pytest
 import hush
 from hush.app import paper
 from hush.papers import PAPERS, Paper, Section, claims_table, write
-from hush.papers.fedpaq.lab import AUTHORS, DELTA, FedPAQLab, OneRoundLate, PrivateSetting, Setting
-from hush.papers.fedpaq.page import PUBLISHED, _loss_at, _near, _rises
-from hush.papers.fedpaq.private import composed, nominal
+from hush.papers.fedpaq_dp.lab import AUTHORS, DELTA, FedPAQLab, OneRoundLate, PrivateSetting, Setting
+from hush.papers.fedpaq_dp.page import PUBLISHED, _loss_at, _near, _rises
+from hush.papers.fedpaq_dp.private import composed, nominal
 from hush.papers.writing import judged, markdown_table, only_when
 from hush.privacy import describe
 
@@ -21,7 +21,7 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
     headings = ("Claims and verdicts", "The authors' table", "Equal bits", "Figure 2", "Figure 3", "measured bits")
     for heading in (*headings, "Figure 4 (a)", "At the composed ε", "Figures 2 and 3 (b), private"):
         assert heading in page
-    assert "Made by `hush paper fedpaq --quick`" in page
+    assert "Made by `hush paper fedpaq-dp --quick`" in page
     assert "a trial of the code" in page
     pictures = {path.stem for path in (tmp_path / "fedpaq").glob("*.png")}
     private = {"figure-4a", "figure-2-private", "figure-3b-private"}
@@ -110,7 +110,7 @@ def test_a_page_is_written_as_markdown(tmp_path):
 
 def test_every_paper_has_experiments():
     assert set(PAPERS) == {"fedpaq", "clipping", "alignment", "langevin"}
-    assert list(PAPERS["fedpaq"].experiments)[:4] == ["table", "equal-bits", "2", "3"]
+    assert list(PAPERS["fedpaq-dp"].experiments)[:4] == ["table", "equal-bits", "2", "3"]
     assert hush.fedpaq(steps=1).uplink[0].levels == 10
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from hush.app import paper
-from hush.papers.langevin.checks import temperature_of, z_scores
-from hush.papers.langevin.images import _claims
-from hush.papers.langevin.lab import LangevinLab, Setting, Walk, first_within
-from hush.papers.langevin.private import _by_theorem
+from hush.papers.fa_ld.checks import temperature_of, z_scores
+from hush.papers.fa_ld.images import _claims
+from hush.papers.fa_ld.lab import LangevinLab, Setting, Walk, first_within
+from hush.papers.fa_ld.private import _by_theorem
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from scipy.linalg import sqrtm
 
 from hush.posterior.wasserstein import between_gaussians, between_samples, floor, to_gaussian
 
-PAPER = np.array([[5.0, -2.0], [-2.0, 1.0]]) / 50_000  # paper 004, section 7.1: Σ/n
+PAPER = np.array([[5.0, -2.0], [-2.0, 1.0]]) / 50_000  # paper fa-ld, section 7.1: Σ/n
 
 quick = settings(derandomize=True, deadline=None, max_examples=60)
 

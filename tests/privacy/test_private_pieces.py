@@ -65,7 +65,7 @@ def test_the_sensitivity_is_a_recursion_worked_out(lr, bound, steps, batch):
     for _ in range(steps - 1):
         distance += 2 * lr * bound
     assert output_sensitivity(lr, bound, steps, 1 / batch) == pytest.approx(distance)
-    assert output_sensitivity(lr, bound, steps, 1 / batch) <= 4 * lr * steps * bound  # what paper 000 takes
+    assert output_sensitivity(lr, bound, steps, 1 / batch) <= 4 * lr * steps * bound  # what paper fedpaq-dp takes
 
 
 def test_output_noise_follows_the_step_size():

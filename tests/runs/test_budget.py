@@ -41,7 +41,7 @@ def test_a_message_costs_what_its_code_says(unequal):
 
 @pytest.mark.parametrize(("budget", "rounds"), [(10 * 3 * MESSAGE, 10), (11 * 3 * MESSAGE - 1, 10), (3 * MESSAGE, 1)])
 def test_a_budget_solves_for_the_rounds(unequal, budget, rounds):
-    """B = K·M·β, paper 000 eq 11: K is the largest that does not pass B; the model is that of K rounds."""
+    """B = K·M·β, paper fedpaq-dp eq 11: K is the largest that does not pass B; the model is that of K rounds."""
     result = quiet(DENSE, unequal, bit_budget=budget, repetitions=2, evaluate_every=4)
     assert result.records["round"].max() == rounds
     assert (result.records["uplink_bits"] <= budget).all()

@@ -117,7 +117,7 @@ def test_the_layout():
 
 
 def quantised(levels, seed):
-    """Paper 000, equation of QSGD, element by element: s·|x|/‖x‖ rounded up with the probability that is left."""
+    """Paper fedpaq-dp, equation of QSGD, element by element: s·|x|/‖x‖ rounded up with the probability that is left."""
     draws = np.random.default_rng(seed)
     x = draws.normal(size=7850)
     norm = math.sqrt(sum(value * value for value in x))

@@ -1,4 +1,4 @@
-"""Clipping-enabled FedAvg: paper 002, Algorithm 2, and the model clipping it is compared with in section 2.1."""
+"""Clipping-enabled FedAvg: paper clipping, Algorithm 2, and the model clipping it is compared with in section 2.1."""
 
 from dataclasses import replace
 from typing import Unpack

@@ -1,4 +1,4 @@
-"""Distributed SGD: paper 000, eq 3. Every round each client sends one gradient, the server takes one step."""
+"""Distributed SGD: paper fedpaq-dp, eq 3. Every round each client sends one gradient, the server takes one step."""
 
 from hush.algorithms.assembly import as_rate, participants
 from hush.core.algorithm import Algorithm

@@ -1,4 +1,4 @@
-"""DP-FedAvg: paper 002, Algorithm 3 (McMahan et al., ICLR 2018), client-level differential privacy.
+"""DP-FedAvg: paper clipping, Algorithm 3 (McMahan et al., ICLR 2018), client-level differential privacy.
 
 Updates are clipped, fixed or by a private quantile, and noise covers what one client can add to their sum.
 """
@@ -10,7 +10,7 @@ from hush.algorithms.ce_fedavg import CLIPPED, ce_fedavg
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.algorithm import Algorithm
-from hush.core.check import flag, known, positive, whole
+from hush.core.check import flag, integer, known, positive
 from hush.core.contract import Cohort, Stage
 from hush.core.schedules import Rate
 from hush.local import ClippedToBroadcast
@@ -59,8 +59,8 @@ def dp_fedavg(
     """
     for name, value, names in (("draw", draw, DRAWS), ("noise", noise, PLACES), ("clipping", clipping, CLIPPED)):
         known(name, value, names)
-    whole("population", population)
-    whole("clients", clients, 1, population)
+    integer("population", population)
+    integer("clients", clients, 1, population)
     flag("adaptive", adaptive)
     if clip is None and not adaptive:
         raise ValueError("dp_fedavg takes a clip, or adaptive=True, found neither")
@@ -110,7 +110,7 @@ def _noisy(
     coded = replace(plain, uplink=(*quantiser, *plain.uplink))
     if bands is None:
         return replace(coded, channel=Noisy(std / clients))
-    whole("rounds", rounds)
+    integer("rounds", rounds)
     return replace(coded, server=CorrelatedNoise(std / clients, int(rounds or 0), bands, plain.server))
 
 

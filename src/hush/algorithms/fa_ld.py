@@ -1,4 +1,4 @@
-"""FA-LD, federated averaging Langevin dynamics: paper 004, Algorithm 1. With one step a round it is SGLD."""
+"""FA-LD, federated averaging Langevin dynamics: paper fa-ld, Algorithm 1. With one step a round it is SGLD."""
 
 from hush.algorithms.assembly import as_rate
 from hush.cohort import Everyone, SchemeI, SchemeII

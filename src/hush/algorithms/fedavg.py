@@ -1,4 +1,4 @@
-"""FedAvg: paper 000, eqs 4 and 5 (McMahan et al., AISTATS 2017)."""
+"""FedAvg: paper fedpaq-dp, eqs 4 and 5 (McMahan et al., AISTATS 2017)."""
 
 from typing import Unpack
 

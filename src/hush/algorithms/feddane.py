@@ -1,4 +1,4 @@
-"""Fed-DANE (Li et al., Asilomar 2019), the federated form of DANE that paper 000 names among its related work.
+"""Fed-DANE (Li et al., Asilomar 2019), the federated form of DANE that paper fedpaq-dp names among its related work.
 
 A round has two phases, each with a cohort of its own: the first gathers g = mean ∇f_i(x); in the second each client
 minimises f_i(y) + ⟨g − ∇f_i(x), y⟩ + ½µ‖y − x‖² from x by local SGD, and the server takes the mean of the updates.

@@ -1,4 +1,4 @@
-"""FedPAQ: paper 000, eq 6 and Algorithm 1 (Reisizadeh et al., AISTATS 2020): FedAvg whose updates are quantised."""
+"""FedPAQ: paper fedpaq-dp, eq 6 and Algorithm 1 (Reisizadeh et al., AISTATS 2020): FedAvg whose updates are quantised."""
 
 from dataclasses import replace
 from typing import Unpack

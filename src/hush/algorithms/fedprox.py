@@ -1,4 +1,4 @@
-"""FedProx (Li et al., MLSys 2020): FedAvg with a proximal term; paper 000, section I-E."""
+"""FedProx (Li et al., MLSys 2020): FedAvg with a proximal term; paper fedpaq-dp, section I-E."""
 
 from typing import Unpack
 

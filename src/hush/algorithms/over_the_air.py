@@ -1,4 +1,4 @@
-"""Federated learning over the air: paper 001. Gradients or updates meet in a fading channel, as they are."""
+"""Federated learning over the air: paper alignment. Gradients or updates meet in a fading channel, as they are."""
 
 from hush.algorithms.assembly import as_rate, local_sgd, participants
 from hush.channel import Fading, FullPower, GaussianReal, OverTheAir, PowerRule
@@ -27,7 +27,7 @@ def over_the_air(
 ) -> Algorithm:
     """Clients send a gradient each, or, with `steps`, the update of so many local steps, clipped to `bound`.
 
-    The fading and powers are paper 001's homogeneous clients; `server_lr` is its η. `clients=None` is everyone.
+    The fading and powers are paper alignment's homogeneous clients; `server_lr` is its η. `clients=None` is everyone.
     """
     local: LocalRule = Gradient(batches(batch, sampling))
     if steps is not None:

@@ -1,4 +1,4 @@
-"""Private FedPAQ: paper 000, Algorithm 2. Each client's training is private to whoever sees its message.
+"""Private FedPAQ: paper fedpaq-dp, Algorithm 2. Each client's training is private to whoever sees its message.
 
 Two ways to add the noise: `step`, on every local step's gradient, and `output`, on the update of all steps, as the
 paper has it. At the same ε the first needs far less of it: one example can move a whole update E times as far.
@@ -10,7 +10,7 @@ import numpy as np
 
 from hush.algorithms.assembly import as_rate, decaying, participants
 from hush.core.algorithm import Algorithm
-from hush.core.check import known, number, whole
+from hush.core.check import integer, known, number
 from hush.core.contract import LocalRule, Stage
 from hush.core.grid import Grid
 from hush.core.problem import Population
@@ -94,8 +94,8 @@ def _calibrated(
             "private_fedpaq takes a noise_multiplier, or epsilon, delta, participations and examples, "
             f"found epsilon={epsilon}, delta={delta}, participations={participations}, examples={examples}"
         )
-    whole("participations", participations)
-    whole("examples", examples)
+    integer("participations", participations)
+    integer("examples", examples)
     client = Population(np.array([examples]))  # each client's ε is its own: one stands for all that hold as much
     made(1.0).local.check(client)
     most = MOST_NOISE if grid is None else grid.most_noise(dimension)

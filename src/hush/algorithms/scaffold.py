@@ -1,4 +1,4 @@
-"""SCAFFOLD: paper 000, eqs 7 to 9 (Karimireddy et al., ICML 2020)."""
+"""SCAFFOLD: paper fedpaq-dp, eqs 7 to 9 (Karimireddy et al., ICML 2020)."""
 
 from typing import Unpack
 

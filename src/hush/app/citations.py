@@ -59,6 +59,9 @@ USES: dict[str, tuple[str, ...]] = {
     "adapting_clip": ("andrew2021differentially",),
     "correlated_noise": ("kairouz2021practical",),
     "over_the_air": ("chang_necessity",),
+    "fedpaq-dp": (CONSTRAINED,),
+    "clipping": (CLIPPING,),
+    "fa-ld": (LANGEVIN,),
     "alignment": ("chang_necessity",),
     "full_power": ("chang_necessity",),
     "clip": (CLIPPING,),
@@ -78,3 +81,6 @@ USES: dict[str, tuple[str, ...]] = {
     "mobilenet_v2": ("sandler2018mobilenetv2",),
     "resnet18": ("he2016deep",),
 }
+
+# The papers that hush reproduces have names; these are the numbers that their texts are filed under.
+NUMBERS = {CONSTRAINED: "000 and 003", "chang_necessity": "001", CLIPPING: "002", LANGEVIN: "004"}

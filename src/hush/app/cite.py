@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.bibliography import ENTRIES
-from hush.app.citations import USES
+from hush.app.citations import NUMBERS, USES
 from hush.core.check import nearest
 from hush.settings import SettingsError, read
 from hush.store.files import SETTINGS
@@ -19,6 +19,7 @@ def bibtex(asked: Sequence[str]) -> str:
     for key in keys:
         users = [name for name, used in USES.items() if key in used and (not asked or name in names)]
         remark = f"% behind {', '.join(users)}\n" if users else ""
+        remark += f"% paper {NUMBERS[key]}\n" if key in NUMBERS else ""
         entries.append(f"{remark}{_entry(key)}")
     return "\n".join(entries)
 

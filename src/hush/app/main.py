@@ -243,7 +243,7 @@ def cite(
 @app.command()
 @plainly
 def paper(
-    name: Annotated[str, typer.Argument(help="Which paper: fedpaq, clipping or alignment.")] = "fedpaq",
+    name: Annotated[str, typer.Argument(help="Which paper: fedpaq-dp, clipping, alignment or fa-ld.")] = "fedpaq-dp",
     figure: Annotated[
         str | None,
         typer.Option(metavar="N", help="Only this figure or table: table, 2, 3, 4 …; table-1 …"),
@@ -256,12 +256,12 @@ def paper(
     """Run the experiments of a paper again: its tables and figures, and a verdict on each of its claims.
 
     \b
-    hush paper fedpaq --quick
-    hush paper fedpaq --figure 3
+    hush paper fedpaq-dp --quick
+    hush paper fedpaq-dp --figure 3
     hush paper clipping --figure table-1
-    hush paper fedpaq --out docs/results
+    hush paper fedpaq-dp --out docs/results
     """
-    require("matplotlib", *(("arviz", "blackjax") if name == "langevin" else ()))
+    require("matplotlib", *(("arviz", "blackjax") if name == "fa-ld" else ()))
     from hush.app import paper as papers
 
     papers.reproduce(name, figure, quick, out)

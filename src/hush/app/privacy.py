@@ -11,7 +11,7 @@ import typer
 from hush.algorithms import dp_fedavg, private_fedpaq
 from hush.app.tables import print_table
 from hush.core.algorithm import Algorithm
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, integer, positive
 from hush.privacy import Description, EqualClients, Release, calibrate, describe
 from hush.privacy.calibration import MOST_ROUNDS
 from hush.privacy.guarantee import delta_too_large
@@ -137,13 +137,13 @@ def understood(
     if len(named) != 2:
         raise ValueError(f"give two of --rounds, --noise and --epsilon, found {' and '.join(named) or 'none'}")
     units, taken, words = (clients, per_round, "--per-round") if examples is None else (examples, subset, "--subset")
-    whole("--clients" if examples is None else "--examples", units)
+    integer("--clients" if examples is None else "--examples", units)
     assert units is not None
     if taken is not None:
-        whole(words, taken, 1, units)
+        integer(words, taken, 1, units)
     fraction("--delta", delta)
     if rounds is not None:
-        whole("--rounds", rounds)
+        integer("--rounds", rounds)
     if noise is not None:
         at_least("--noise", noise, 0)
     if epsilon is not None:

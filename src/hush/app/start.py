@@ -2,7 +2,7 @@
 
 import sys
 
-from hush.stopping import Told, listening
+from hush.stopping import StopRequested, listening
 
 
 def main() -> None:
@@ -12,8 +12,8 @@ def main() -> None:
             from hush.app.main import main as command
 
             command()
-    except Told as told:
-        sys.exit(128 + told.signal)
+    except StopRequested as request:
+        sys.exit(128 + request.signal)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fading: by how much the air multiplies what a client sends, y = Σ_k h_k x_k + n (paper 001, equation (1)).
+"""Fading: by how much the air multiplies what a client sends, y = Σ_k h_k x_k + n (paper alignment, equation (1)).
 
 A fading is called with the run's channel key, the clients' ids and the number of the round, and answers the gains of
 these clients in this round: the true ones, and the ones that clients and server know. Each comes from its own address
@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from hush.core.check import at_least, at_most, number, positive, scalar, shown, unknown_yet, whole
+from hush.core.check import at_least, at_most, integer, number, positive, scalar, shown, unknown_yet
 from hush.core.keys import Key, at
 
 # Correlated fading is defined for rounds below 2^30: each halving of that span costs one draw.
@@ -70,7 +70,7 @@ def scattering(key: Key, client: jax.Array, number: int | jax.Array) -> jax.Arra
     return random.normal(at(key, "scattering", client, number), (2,))
 
 
-class Law(Fading):
+class MemorylessFading(Fading):
     """A fading without memory: a function of two standard normal numbers, drawn anew for every client and round."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Law(Fading):
         return Gains(coefficient, coefficient)
 
 
-class Constant(Law):
+class Constant(MemorylessFading):
     """h = gain: no fading."""
 
     gain: float = 1.0
@@ -95,8 +95,8 @@ class Constant(Law):
         return jnp.asarray(self.gain, normals.dtype)
 
 
-class GaussianReal(Law):
-    """h ~ N(mean, variance), real: paper 001, section IV. It may be negative; the power rules say what follows."""
+class GaussianReal(MemorylessFading):
+    """h ~ N(mean, variance), real: paper alignment, section IV. It may be negative; the power rules say what follows."""
 
     mean: float
     variance: float
@@ -110,7 +110,7 @@ class GaussianReal(Law):
         return self.mean + jnp.sqrt(self.variance) * normals[0]
 
 
-class Rayleigh(Law):
+class Rayleigh(MemorylessFading):
     """h ~ CN(0, power): many paths, none in sight. |h|² is exponential with mean `power`, E|h| = √(π·power)/2."""
 
     power: float = 1.0
@@ -123,7 +123,7 @@ class Rayleigh(Law):
         return jnp.sqrt(self.power / 2) * lax.complex(normals[0], normals[1])
 
 
-class Rician(Law):
+class Rician(MemorylessFading):
     """h ~ CN(√(power·F/(F+1)), power/(F+1)): a path in sight, F times as strong as all others; E|h|² = power.
 
     E|h| = √(π·power/(4(F+1))) · L½(−F), with L½ Laguerre's function; F = 0 is Rayleigh.
@@ -179,11 +179,11 @@ class Correlated(Fading):
     The law is exact in all rounds below 2^30 together, and ρ = 0 is `inner` itself, number for number.
     """
 
-    inner: Law
+    inner: MemorylessFading
     correlation: float
 
     def __check_init__(self) -> None:
-        if not isinstance(self.inner, Law):
+        if not isinstance(self.inner, MemorylessFading):
             raise ValueError(f"correlated fading takes a law without memory, found {type(self.inner).__name__}")
         at_least("correlation", self.correlation, -1)
         at_most("correlation", self.correlation, 1, "a number from -1 to 1")
@@ -235,14 +235,14 @@ class PathLoss(Fading):
 
 
 class Groups(Fading):
-    """Clients 0 to size − 1 fade as `first`, all others as `second`: the heterogeneous setting of paper 001."""
+    """Clients 0 to size − 1 fade as `first`, all others as `second`: the heterogeneous setting of paper alignment."""
 
     first: Fading
     second: Fading
     size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("size", self.size, lowest=0)
+        integer("size", self.size, lowest=0)
         if self.first.real != self.second.real:
             raise ValueError("the groups must both be real or both be complex, found one of each")
 

@@ -1,4 +1,4 @@
-"""The power rule of least mean squared error, from the statistics of the messages: paper 001's reference 11.
+"""The power rule of least mean squared error, from the statistics of the messages: paper alignment's reference 11.
 
 To be made least, per coordinate and with Σ_k message_k estimated by s·y, s = 1/√η:
 

@@ -1,4 +1,4 @@
-"""Over the air: analogue messages that meet in a fading multiple-access channel, paper 001, section II."""
+"""Over the air: analogue messages that meet in a fading multiple-access channel, paper alignment, section II."""
 
 from typing import Any
 

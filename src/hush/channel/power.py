@@ -1,4 +1,4 @@
-"""Power control: how strongly each client sends and how the server reads it, paper 001, section III.A.
+"""Power control: how strongly each client sends and how the server reads it, paper alignment, section III.A.
 
 A client sends x_k = s_k √P_k/L · message_k with ‖message_k‖ ≤ L and |s_k| = √α_k ≤ 1, so that ‖x_k‖² ≤ P_k. The server
 takes ĝ = y/c. With ψ_k = h_k √P_k/L it has received Σ_k a_k · message_k + (√N0/c) · N(0, I), a_k = ψ_k s_k / c.
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from hush.channel.fading import Gains
-from hush.core.check import at_least, positive, scalar, whole
+from hush.core.check import at_least, integer, positive, scalar
 from hush.core.contract import Mixing, Statistics
 
 # 400 dB either way: beyond these, sums and ratios of gains leave the range of single precision.
@@ -73,7 +73,7 @@ class PowerRule(eqx.Module):
     def levels(
         self, size: jax.Array, wanted: jax.Array, noise_variance: float | jax.Array, statistics: Statistics
     ) -> tuple[jax.Array, jax.Array]:
-        """√α [K] and 1/c, from the sizes |ψ| [K] and the weights [K]: 0 for who cannot be heard, or is not asked.
+        """√α [K] and 1/c, from the sizes |ψ| [K] and the weights [K]: 0 for a client that cannot be heard, or is not asked.
 
         What is answered for the silent, or in a round where all are, does not count.
         """
@@ -106,7 +106,7 @@ def _inverted(size: jax.Array, wanted: jax.Array) -> tuple[jax.Array, jax.Array]
 
 
 class Alignment(PowerRule):
-    """a_k = w_k: √α_k = min_i |ψ_i| / |ψ_k| and c = K · min_i |ψ_i| for equal weights; paper 001, equations (5), (6).
+    """a_k = w_k: √α_k = min_i |ψ_i| / |ψ_k| and c = K · min_i |ψ_i| for equal weights; paper alignment, equations (5), (6).
 
     For weights that differ c = min_i |ψ_i|/w_i and √α_k = c w_k/|ψ_k|. The weakest client sets the noise, √N0/c. One
     that cannot be heard at all does not: it is left out, and the weights of the others grow to the same sum.
@@ -124,7 +124,7 @@ class Alignment(PowerRule):
 class TruncatedInversion(PowerRule):
     """Alignment of those with |ψ_k| ≥ threshold; the others stay silent and their weight goes to the rest.
 
-    A threshold on the channel's gain, as in Zhu, Wang and Huang (reference 3 of paper 001), is √P/L times that here.
+    A threshold on the channel's gain, as in Zhu, Wang and Huang (reference 3 of paper alignment), is √P/L times that here.
     The level is that of the weakest who sends, not of the threshold: the same coefficients in less noise.
     """
 
@@ -148,19 +148,19 @@ class Divisor(eqx.Module):
 
 
 class Total(Divisor):
-    """c = S = Σ|ψ_k|: the coefficients sum to one, unbiased where messages are alike; paper 001, equation (7)."""
+    """c = S = Σ|ψ_k|: the coefficients sum to one, unbiased where messages are alike; paper alignment, equation (7)."""
 
     def __call__(self, size: jax.Array) -> jax.Array:
         return jnp.sum(size)
 
 
 class Largest(Divisor):
-    """c = the sum of the `count` largest |ψ_k|: paper 001, section IV."""
+    """c = the sum of the `count` largest |ψ_k|: paper alignment, section IV."""
 
     count: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("count", self.count)
+        integer("count", self.count)
 
     def __call__(self, size: jax.Array) -> jax.Array:
         return jnp.sum(lax.top_k(size, min(self.count, size.shape[0]))[0])
@@ -179,7 +179,7 @@ class Given(Divisor):
 
 
 class BestBound(Divisor):
-    """c* = S + εQ/S, Q = Σψ_k²: where m_t of paper 001's Theorem 2 is largest, for E‖message‖² ≤ (1 + ε)‖mean‖²."""
+    """c* = S + εQ/S, Q = Σψ_k²: where m_t of paper alignment's Theorem 2 is largest, for E‖message‖² ≤ (1 + ε)‖mean‖²."""
 
     epsilon: float
 
@@ -192,7 +192,7 @@ class BestBound(Divisor):
 
 
 class FullPower(PowerRule):
-    """α_k = 1, a_k = W |ψ_k| / c: paper 001, section III.A.2. What a client weighs in the mean is its gain.
+    """α_k = 1, a_k = W |ψ_k| / c: paper alignment, section III.A.2. What a client weighs in the mean is its gain.
 
     Weights count by their sum alone, and by who has one.
     """

@@ -1,4 +1,4 @@
-"""Who takes part in a round: (key, population) -> ids, weights, active, share."""
+"""Who takes part in a round: (key, population) -> ids, weights, active, coverage."""
 
 from hush.cohort.cohorts import ByWeight, Cyclic, Everyone, Poisson, SchemeI, SchemeII, Uniform
 from hush.core.contract import Cohort

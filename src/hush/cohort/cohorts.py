@@ -1,8 +1,8 @@
-"""Cohorts: everyone, uniform, in turn, Poisson, by weight, and schemes I and II of paper 004.
+"""Cohorts: everyone, uniform, in turn, Poisson, by weight, and schemes I and II of paper fa-ld.
 
 The cohort decides who takes part and with which weight the server asks for each message. With p_i = n_i / n a client's
 share of all examples, the aim is always Σ_i p_i · message_i over the whole population; `weighting="equal"` puts 1/N in
-the place of p_i, as papers 000 and 002 do. With equal clients the two are the same.
+the place of p_i, as papers fedpaq-dp and clipping do. With equal clients the two are the same.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import random
 from scipy import stats
 
-from hush.core.check import at_most, known, positive, scalar, whole
+from hush.core.check import at_most, integer, known, positive, scalar
 from hush.core.contract import Cohort, Draw
 from hush.core.keys import Key
 from hush.core.problem import Population
@@ -78,7 +78,7 @@ class Everyone(Cohort):
     def __check_init__(self) -> None:
         known("weighting", self.weighting, WEIGHTINGS)
 
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         return clients
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
@@ -96,18 +96,18 @@ class Uniform(Cohort):
     weighting: str = eqx.field(default="examples", static=True)
 
     def __check_init__(self) -> None:
-        whole("cohort size", self.size)
+        integer("cohort size", self.size)
         known("weighting", self.weighting, WEIGHTINGS)
 
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         return _at_most(self.size, clients, "Uniform")
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = jnp.arange(self.size)
         ids = shuffled(key, places, population.clients)
         importance = _importance(self.weighting, population)[ids]
-        share = jnp.sum(importance)
-        return Draw(ids, importance / share, places >= 0, share)
+        coverage = jnp.sum(importance)
+        return Draw(ids, importance / coverage, places >= 0, coverage)
 
 
 class Cyclic(Cohort):
@@ -120,10 +120,10 @@ class Cyclic(Cohort):
     weighting: str = eqx.field(default="equal", static=True)
 
     def __check_init__(self) -> None:
-        whole("cohort size", self.size)
+        integer("cohort size", self.size)
         known("weighting", self.weighting, WEIGHTINGS)
 
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         return _at_most(self.size, clients, "Cyclic")
 
     def separation(self, clients: int) -> int:
@@ -136,26 +136,26 @@ class Cyclic(Cohort):
         first = _product_modulo(jnp.asarray(number) % population.clients, self.size, population.clients)
         ids = ((first + places.astype(jnp.uint32)) % population.clients).astype(jnp.int32)
         importance = _importance(self.weighting, population)[ids]
-        share = jnp.sum(importance)
-        return Draw(ids, importance / share, places >= 0, share)
+        coverage = jnp.sum(importance)
+        return Draw(ids, importance / coverage, places >= 0, coverage)
 
 
 class SchemeII(Cohort):
-    """`size` different clients, weights N/S · p_i, which need not sum to one: paper 004, scheme II."""
+    """`size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II."""
 
     size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("cohort size", self.size)
+        integer("cohort size", self.size)
 
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         return _at_most(self.size, clients, "SchemeII")
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         places = jnp.arange(self.size)
         ids = shuffled(key, places, population.clients)
-        share = jnp.float32(self.size / population.clients)
-        return Draw(ids, population.shares[ids] / share, places >= 0, share)
+        coverage = jnp.float32(self.size / population.clients)
+        return Draw(ids, population.shares[ids] / coverage, places >= 0, coverage)
 
     def squared_weights(self, population: Population) -> jax.Array:
         return population.clients / self.size * population.squared_shares  # w_i is Np_i/S with probability S/N
@@ -168,9 +168,9 @@ class ByWeight(Cohort):
     with_replacement: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        whole("cohort size", self.size)
+        integer("cohort size", self.size)
 
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         return self.size
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
@@ -185,7 +185,7 @@ class ByWeight(Cohort):
         return (1 - squares) / self.size + squares
 
 
-SchemeI = ByWeight  # paper 004, scheme I, is a draw by weight
+SchemeI = ByWeight  # paper fa-ld, scheme I, is a draw by weight
 
 
 class Poisson(Cohort):
@@ -203,14 +203,14 @@ class Poisson(Cohort):
         at_most("rate", self.rate, 1, "a probability above 0 and at most 1")
         known("weighting", self.weighting, WEIGHTINGS)
 
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         return max(1, _enough(clients, self.rate))
 
     def usual(self, clients: int) -> int:
-        return max(1, min(self.slots(clients), round(self.rate * clients)))
+        return max(1, min(self.places(clients), round(self.rate * clients)))
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
-        places = self.slots(population.clients)
+        places = self.places(population.clients)
         chosen = _with_probability(key, self.rate, population.clients)
         ids = jnp.nonzero(chosen, size=places, fill_value=0)[0]
         active = jnp.arange(places) < jnp.sum(chosen)

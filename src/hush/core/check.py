@@ -100,7 +100,7 @@ def at_most(name: str, value: Any, highest: float, word: str) -> None:
         raise ValueError(f"{name} must be {word}, found {shown(value)}")
 
 
-def whole(name: str, value: Any, lowest: int = 1, highest: int | None = None) -> None:
+def integer(name: str, value: Any, lowest: int = 1, highest: int | None = None) -> None:
     """A whole number not below `lowest` and not above `highest`, which is what 32 bits hold if it is not given."""
     too_large = highest is None and isinstance(value, int | np.integer) and value > LARGEST
     natural(name, value, lowest, LARGEST if too_large else highest)
@@ -124,7 +124,7 @@ def flag(name: str, value: Any) -> None:
 
 def seed(name: str, value: Any) -> None:
     """Where randomness begins: a whole number of at most 64 bits."""
-    whole(name, value, 0, None if isinstance(value, int) and value < 0 else LARGEST_SEED)
+    integer(name, value, 0, None if isinstance(value, int) and value < 0 else LARGEST_SEED)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

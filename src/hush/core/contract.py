@@ -29,12 +29,12 @@ Code = dict[str, Any]  # arrays by name: what the bytes of a message stand for
 
 
 class Draw(NamedTuple):
-    """Who takes part: active clients stand before inactive ones; `share`·weights are the population's weights."""
+    """Who takes part: active clients stand before inactive ones; `coverage`·weights are the population's weights."""
 
     ids: jax.Array  # [K]
     weights: jax.Array  # [K], need not sum to one
     active: jax.Array  # [K]
-    share: jax.Array
+    coverage: jax.Array
 
 
 class Cohort(eqx.Module):
@@ -44,7 +44,7 @@ class Cohort(eqx.Module):
     padded: ClassVar[bool] = False  # whether places may stay inactive
 
     @abstractmethod
-    def slots(self, clients: int) -> int:
+    def places(self, clients: int) -> int:
         """How many places a round has; refuses a population it cannot draw from."""
 
     def squared_weights(self, population: Population) -> jax.Array:
@@ -53,7 +53,7 @@ class Cohort(eqx.Module):
 
     def usual(self, clients: int) -> int:
         """How many of the places are taken in a round of the usual size: the work is laid out for these."""
-        return self.slots(clients)
+        return self.places(clients)
 
     @abstractmethod
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
@@ -244,5 +244,5 @@ class ServerRule(eqx.Module):
         """The server's state before the first round; `model` is in it."""
 
     @abstractmethod
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         """The state after the round. `state["round"]` counts the rounds before this one."""

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn, init_server
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.coding import BITS_PER_NUMBER
 from hush.core.contract import Channel, Stage
 from hush.core.counts import Count
@@ -144,7 +144,7 @@ def costs(algorithm: Algorithm | InTurn, problem: Problem | Population, dimensio
     (Amount(least=208000, most=208000), 20800)
     """
     if isinstance(problem, Population):
-        whole("dimension", dimension)
+        integer("dimension", dimension)
         model: Any = jax.ShapeDtypeStruct((dimension,), "float32")
         clients = problem.clients
     elif dimension is not None:
@@ -158,7 +158,7 @@ def costs(algorithm: Algorithm | InTurn, problem: Problem | Population, dimensio
 def _phase(phase: Algorithm, model: Any, server: dict[str, Any], clients: int) -> PhaseCosts:
     lengths = [vector.size for vector in jax.eval_shape(phase.local.template, model).values()]
     told = jax.tree.leaves([server[name] for name in phase.local.needs])
-    places, padded, analogue = phase.cohort.slots(clients), phase.cohort.padded, phase.channel.analogue
+    places, padded, analogue = phase.cohort.places(clients), phase.cohort.padded, phase.channel.analogue
     rate = getattr(phase.cohort, "rate", None)  # of a cohort that each client joins by its own coin
     usual = phase.cohort.usual(clients) if rate is None else float(rate) * clients
     return PhaseCosts(

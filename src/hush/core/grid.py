@@ -16,7 +16,7 @@ import numpy as np
 from jax import random
 from jax.experimental import io_callback
 
-from hush.core.check import known, positive, scalar, shown, whole
+from hush.core.check import integer, known, positive, scalar, shown
 from hush.core.exact import discrete_gaussian
 from hush.core.keys import Key, at
 
@@ -47,7 +47,7 @@ class Grid(eqx.Module):
     source: str = eqx.field(default="address", static=True)
 
     def __check_init__(self) -> None:
-        whole("bits", self.bits, FEWEST_BITS, MOST_BITS)
+        integer("bits", self.bits, FEWEST_BITS, MOST_BITS)
         known("source of noise", self.source, SOURCES)
 
     @property
@@ -110,7 +110,7 @@ class Grid(eqx.Module):
         >>> grid.multiplier(grid.most_noise(10_000), 10_000) / grid.most_noise(10_000)
         0.5
         """
-        whole("dimension", dimension)
+        integer("dimension", dimension)
         return self.fewest_steps / math.sqrt(dimension or 0)
 
 

@@ -16,7 +16,7 @@ class Digital(Channel):
 
 
 class Add(ServerRule):
-    """x ← x + η_g · received: paper 000, Algorithm 1, line 8."""
+    """x ← x + η_g · received: paper fedpaq-dp, Algorithm 1, line 8."""
 
     lr: Rate = 1.0
     provides = ("model",)
@@ -28,5 +28,5 @@ class Add(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         return {"model": state["model"] + rate(self.lr, state["round"]) * received["update"]}

@@ -193,16 +193,16 @@ def _check_server_state(phase: Algorithm, model: Any, where: str) -> None:
 
 def _cohort(phase: Algorithm, population: Population, where: str) -> Draw:
     slot, cohort = f"{where}cohort", phase.cohort
-    places = cohort.slots(population.clients)
+    places = cohort.places(population.clients)
     draw = shapes(slot, cohort, "the draw", lambda: cohort(root(0), population, jnp.int32(0)))
     if not isinstance(draw, Draw):
-        _refuse(slot, cohort, "return a Draw of ids, weights, active and share", draw)
+        _refuse(slot, cohort, "return a Draw of ids, weights, active and coverage", draw)
     for name, kind in (("ids", jnp.integer), ("weights", jnp.floating), ("active", jnp.bool_)):
         if not _is_array(getattr(draw, name), (places,), kind):
-            asked = f"draw {name} for its {places} slots: {kind.__name__} of shape ({places},)"
+            asked = f"draw {name} for its {places} places: {kind.__name__} of shape ({places},)"
             _refuse(slot, cohort, asked, getattr(draw, name))
-    if not _is_array(draw.share, ()):
-        _refuse(slot, cohort, "draw a share that is one number", draw.share)
+    if not _is_array(draw.coverage, ()):
+        _refuse(slot, cohort, "draw a coverage that is one number", draw.coverage)
     return draw
 
 
@@ -287,8 +287,8 @@ def _channel(phase: Algorithm, draw: Draw, where: str) -> None:
 
 def _server(phase: Algorithm, state: State, message: Any, where: str) -> None:
     slot, rule = f"{where}server", phase.server
-    share = jax.ShapeDtypeStruct((), jnp.float32)
-    after = shapes(slot, rule, "the call", lambda *each: rule(root(0), *each), state, message, share)
+    coverage = jax.ShapeDtypeStruct((), jnp.float32)
+    after = shapes(slot, rule, "the call", lambda *each: rule(root(0), *each), state, message, coverage)
     if not isinstance(after, dict):
         _refuse(slot, rule, "return a state", after)
     if strange := sorted(map(str, set(after) - set(state))):

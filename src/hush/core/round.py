@@ -62,7 +62,7 @@ def retire(drawn: Draw, left: jax.Array) -> Draw:
     order = jnp.argsort(~active, stable=True)
     weights = jnp.where(active, drawn.weights, 0)
     weights *= jnp.sum(drawn.weights * drawn.active) / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
-    return Draw(drawn.ids[order], weights[order], active[order], drawn.share)
+    return Draw(drawn.ids[order], weights[order], active[order], drawn.coverage)
 
 
 def broadcast(phase: Algorithm, state: State, common: Key | None = None) -> dict[str, Any]:
@@ -188,9 +188,9 @@ def add_noise(key: Key, mixing: Mixing, received: Message) -> Message:
     }
 
 
-def server_step(phase: Algorithm, key: Key, state: State, received: Message, share: jax.Array) -> State:
+def server_step(phase: Algorithm, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
     """The server's part of a phase: the same names, moved by what was received."""
-    return state | phase.server(at(key, "server"), state, received, share)
+    return state | phase.server(at(key, "server"), state, received, coverage)
 
 
 def next_round(state: State) -> State:

@@ -1,7 +1,7 @@
 """Step sizes that change as training goes: η as a function of a count.
 
 A local rule counts k·E at the start of round k (E in the unit its length is given in, steps or epochs) and keeps η for
-the whole round, as papers 000 and 003 do; a server rule counts rounds. Wherever a step size is asked for, a number is
+the whole round, as paper fedpaq-dp do; a server rule counts rounds. Wherever a step size is asked for, a number is
 a constant one, and any callable `count -> η`, an optax schedule for instance, is one too.
 """
 
@@ -44,7 +44,7 @@ def check_rate(name: str, step_size: Rate) -> None:
 
 
 class InverseTime(eqx.Module):
-    """η0 / (1 + k/a): paper 000, section VI, with k counted in local steps."""
+    """η0 / (1 + k/a): paper fedpaq-dp, section VI, with k counted in local steps."""
 
     initial: float
     scale: float = 1.0
@@ -58,7 +58,7 @@ class InverseTime(eqx.Module):
 
 
 class StronglyConvex(eqx.Module):
-    """4 / (µ(k + γ0)): the step size of paper 000, Theorem 1."""
+    """4 / (µ(k + γ0)): the step size of paper fedpaq-dp, Theorem 1."""
 
     mu: float
     offset: float

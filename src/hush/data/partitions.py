@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, integer, positive
 from hush.core.check import seed as check_seed
 from hush.core.memory import check_room, on_host
 
@@ -33,13 +33,13 @@ def iid(
     """Equal shares at random: all examples, sizes differing by at most one, or `examples` for every client.
 
     With `overlap` each client draws its own set without replacement, independently of the others
-    (n // clients examples unless told), as on Cifar-10 in paper 002, section II: 500 per client, there with
+    (n // clients examples unless told), as on Cifar-10 in paper clipping, section II: 500 per client, there with
     equal numbers of each class, here in expectation.
     """
     size = len(_classes(labels)[0])
-    whole("clients", clients, 1, None if overlap else size)
+    integer("clients", clients, 1, None if overlap else size)
     if examples is not None:
-        whole("examples", examples, 1, size if overlap else size // clients)
+        integer("examples", examples, 1, size if overlap else size // clients)
     if overlap:
         each = examples or max(size // clients, 1)
         _check_room(clients, each)
@@ -54,7 +54,7 @@ def iid(
 def classes_per_client(
     labels: npt.ArrayLike, clients: int, classes: int, seed: int, most_dropped: float = 0.1
 ) -> list[Indices]:
-    """Each client holds exactly `classes` classes: HET_MNIST(classes) of paper 000, section IV-1.
+    """Each client holds exactly `classes` classes: HET_MNIST(classes) of paper fedpaq-dp, section IV-1.
 
     No example is used twice, and every class is held by some client if clients * classes allows it. All
     clients have the same size, the largest that the drawn classes allow, so a few examples may stay
@@ -62,8 +62,8 @@ def classes_per_client(
     are the sizes unequal: each class is then dealt out completely and evenly to those who hold it.
     """
     class_of, supply = _classes(labels)
-    whole("clients", clients, 1, len(class_of))
-    whole("classes", classes, 1, len(supply))
+    integer("clients", clients, 1, len(class_of))
+    integer("classes", classes, 1, len(supply))
     if not 0 <= most_dropped <= 1:
         raise ValueError(f"most_dropped is {most_dropped!r}, allowed are numbers from 0 to 1")
     generator = _generator(seed, "classes per client")
@@ -73,7 +73,7 @@ def classes_per_client(
     if counts.sum() < (1 - most_dropped) * supply.sum():
         holders, rank = np.maximum(holds.sum(axis=0), 1), np.cumsum(holds, axis=0) - 1
         counts = np.where(holds, supply // holders + (rank < supply % holders), 0)
-    return _deal(class_of, counts, generator)
+    return _assign(class_of, counts, generator)
 
 
 def dominant_classes(
@@ -81,16 +81,16 @@ def dominant_classes(
 ) -> list[Indices]:
     """Each client has `share` of its examples from `dominant` classes, the rest evenly from all the others.
 
-    Paper 002, section II, non-IID: 2 classes hold 92 %, the other 8 hold 1 % each (EMNIST digits, 125
+    Paper clipping, section II, non-IID: 2 classes hold 92 %, the other 8 hold 1 % each (EMNIST digits, 125
     examples); a client's whole numbers are within one of that. Clients are disjoint while supplies last: a
     class that has run out is dealt again from its beginning, so the mixture stays exact and some clients
     then share examples. Refused if one client alone would need more of a class than there is.
     """
     class_of, supply = _classes(labels)
     kinds = len(supply)
-    whole("clients", clients, 1)
-    whole("examples", examples, 1, len(class_of))
-    whole("dominant", dominant, 1, kinds)
+    integer("clients", clients, 1)
+    integer("examples", examples, 1, len(class_of))
+    integer("dominant", dominant, 1, kinds)
     if not 0 < share <= 1 or (dominant == kinds and share != 1):
         raise ValueError(f"share is {share}, allowed is 0 < share <= 1, and only 1 if every class is dominant")
     _check_room(clients, examples + 3 * kinds)
@@ -103,7 +103,7 @@ def dominant_classes(
     if (short := (counts > supply).any(axis=0)).any():
         need, have = counts.max(axis=0)[short][0], supply[short][0]
         raise ValueError(f"a client would need {need} examples of a class that has {have}: lower examples or share")
-    return _deal(class_of, counts, generator)
+    return _assign(class_of, counts, generator)
 
 
 def dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, seed: int, minimum: int = 1) -> list[Indices]:
@@ -123,7 +123,7 @@ def dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, seed: int, mini
     ends[-1] = 1.0
     counts = np.rint(ends * supply).astype(np.int64)
     counts[1:] -= counts[:-1].copy()
-    return _deal(class_of, _at_least(counts, minimum), generator)
+    return _assign(class_of, _at_least(counts, minimum), generator)
 
 
 def power_law(labels: npt.ArrayLike, clients: int, exponent: float, seed: int, minimum: int = 1) -> list[Indices]:
@@ -274,7 +274,7 @@ def _at_least(counts: Counts, minimum: int) -> Counts:
     return counts
 
 
-def _deal(class_of: Indices, counts: Counts, generator: np.random.Generator) -> list[Indices]:
+def _assign(class_of: Indices, counts: Counts, generator: np.random.Generator) -> list[Indices]:
     """Random examples in these counts; a class that has run out is dealt again in the same order."""
     owners, dealt = [], []
     for kind, column in enumerate(counts.T):
@@ -312,5 +312,5 @@ def _check_room(clients: int, each: int) -> None:
 
 
 def _check_share(size: int, clients: int, minimum: int) -> None:
-    whole("clients", clients, 1, size)
-    whole("minimum", minimum, 1, size // clients)
+    integer("clients", clients, 1, size)
+    integer("minimum", minimum, 1, size // clients)

@@ -22,9 +22,9 @@ ROUNDS_AT_ONCE = 64
 LOG_BYTES = 1 << 28
 
 
-def rounds_at_once(lanes: int, slots: int, phases: int) -> int:
+def rounds_at_once(lanes: int, places: int, phases: int) -> int:
     """How many rounds one call may run, so that their logs stay small beside everything else."""
-    return max(1, min(ROUNDS_AT_ONCE, LOG_BYTES // (lanes * slots * phases * LOGGED)))
+    return max(1, min(ROUNDS_AT_ONCE, LOG_BYTES // (lanes * places * phases * LOGGED)))
 
 
 def check_pair(algorithm: Any, problem: Any) -> None:
@@ -71,7 +71,7 @@ def check_memory(
     algorithm: Algorithm | InTurn,
     problem: Problem,
     lanes: int,
-    slots: int,
+    places: int,
     laid_out: Mesh,
     rounds: int,
     watch: bool = False,
@@ -87,7 +87,7 @@ def check_memory(
         f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server),
         f"what {clients:,} clients remember": on_each * memory.size_of(state.clients),
         f"copies of the data for {devices} devices": (devices - 1) * memory.size_of(problem),
-        f"the logs of {rounds} rounds": on_each * rounds * slots * LOGGED * phases,
+        f"the logs of {rounds} rounds": on_each * rounds * places * LOGGED * phases,
     }
     ledger = {"the ledger of every lane and client": lanes * clients * 8 * (3 + phases)}
     advice = "make fewer repetitions, fewer points of a sweep, fewer clients, a smaller model or fewer devices"

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.check import nearest, number, shown, whole
+from hush.core.check import integer, nearest, number, shown
 from hush.core.keys import Key, at, root
 from hush.core.paths import FLOATS, at_point, dotted, float_settings
 
@@ -33,12 +33,12 @@ class Lane(NamedTuple):
 def numbered(repetitions: int | Sequence[int]) -> Sequence[int]:
     """`5` are repetitions 0 to 4; a list names them, so that more can be added to an earlier run."""
     if not isinstance(repetitions, list | tuple | range | np.ndarray):
-        whole("repetitions", repetitions, 1, MOST_LANES)
+        integer("repetitions", repetitions, 1, MOST_LANES)
         return range(int(repetitions))  # type: ignore[arg-type]
     if not 1 <= len(repetitions) <= MOST_LANES or np.ndim(repetitions) != 1:
         raise ValueError(f"repetitions must be 1 to {MOST_LANES:,} numbers in one list, found {shown(repetitions)}")
     for name in repetitions:
-        whole("a repetition's number", name, 0, LARGEST_REPETITION)
+        integer("a repetition's number", name, 0, LARGEST_REPETITION)
     names = [int(name) for name in repetitions]
     if len(set(names)) < len(names):
         raise ValueError(f"repetitions must be a number, or different numbers from 0, found {shown(names)}")

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 
 from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.flat import dimension, flat_shape
 from hush.core.keys import at, root
 from hush.core.problem import Problem
@@ -27,7 +27,7 @@ CPU_TOGETHER = 8_000_000
 def choose(
     algorithm: Algorithm | InTurn,
     problem: Problem,
-    slots: int,
+    places: int,
     lanes: int,
     clients_at_once: int | None,
     devices: int | None,
@@ -35,7 +35,7 @@ def choose(
 ) -> Layout:
     """The layout for a run: what the user asked for, or what this kind of machine is fast with."""
     laid_out = mesh.make(lanes, devices)
-    on_each = -(-slots // laid_out.shape[mesh.CLIENTS])
+    on_each = -(-places // laid_out.shape[mesh.CLIENTS])
     lanes_on_each = lanes // laid_out.shape[mesh.LANES]
     usual = _usual_width(algorithm, problem, laid_out.shape[mesh.CLIENTS])
     if jax.default_backend() == "cpu":
@@ -49,7 +49,7 @@ def choose(
         at_once = max(1, min(on_each, fits, usual))
         lanes_at_once = max(1, min(lanes_on_each, fits // at_once))
     if clients_at_once is not None:
-        whole("clients_at_once", clients_at_once)
+        integer("clients_at_once", clients_at_once)
         at_once = clients_at_once
     return Layout(laid_out, min(at_once, on_each), lanes_at_once, rounds_at_once)
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from hush.core.check import whole
+from hush.core.check import integer
 
 LANES, CLIENTS = "lanes", "clients"
 
@@ -17,7 +17,7 @@ def make(lanes: int, devices: int | None = None) -> Mesh:
     available = jax.devices()
     count = len(available) if devices is None else devices
     if devices is not None:
-        whole("devices", devices)
+        integer("devices", devices)
     if not 1 <= count <= len(available):
         raise ValueError(f"devices must be between 1 and the {len(available)} there are, found {devices}")
     apart = max(n for n in range(1, count + 1) if count % n == 0 and lanes % n == 0)

@@ -30,31 +30,31 @@ class Layout(NamedTuple):
 class Turns(NamedTuple):
     """How the places of a cohort are shared out: to `devices` in turn, `width` clients at once, `turns` times."""
 
-    slots: int
+    places: int
     devices: int
     width: int
     turns: int
 
     @property
     def padding(self) -> int:
-        return self.turns * self.width * self.devices - self.slots
+        return self.turns * self.width * self.devices - self.places
 
     def of_this_device(self, array: jax.Array) -> jax.Array:
-        """What of an array [slots] this device works on, [turns, width]."""
+        """What of an array [places] this device works on, [turns, width]."""
         padded = jnp.pad(array, (0, self.padding))
         return padded.reshape(self.turns, self.devices, self.width)[:, lax.axis_index(CLIENTS)]
 
     def of_all_devices(self, leaf: jax.Array) -> jax.Array:
-        """The reverse, for results [turns, width, …]: all devices' together, [slots, …]."""
-        return lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1, *leaf.shape[2:])[: self.slots]
+        """The reverse, for results [turns, width, …]: all devices' together, [places, …]."""
+        return lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1, *leaf.shape[2:])[: self.places]
 
 
-def share_out(slots: int, layout: Layout) -> Turns:
+def share_out(places: int, layout: Layout) -> Turns:
     """The turns of a cohort with so many places."""
     devices = layout.mesh.shape[CLIENTS]
-    each = -(-slots // devices)
+    each = -(-places // devices)
     turns = -(-each // layout.clients_at_once)
-    return Turns(slots, devices, -(-each // turns), turns)
+    return Turns(places, devices, -(-each // turns), turns)
 
 
 def one_phase(
@@ -127,11 +127,11 @@ def one_phase(
     energy = jnp.square(mixing.transmit * turns.of_all_devices(norms))
     bits, seen = jax.tree.map(turns.of_all_devices, (bits, seen))
     log = Log(draw.ids, draw.active, bits, energy, info, seen)
-    return rounds.server_step(phase, key, server, received, draw.share), clients, log
+    return rounds.server_step(phase, key, server, received, draw.coverage), clients, log
 
 
 def watched(update: Vector, last_move: Vector) -> Info:
-    """Paper 002, section 2.2: the length of a client's update before the uplink, and its angle to the last global one.
+    """Paper clipping, section 2.2: the length of a client's update before the uplink, and its angle to the last global one.
 
     Only a simulation can watch: publishing these would void any privacy guarantee.
     """

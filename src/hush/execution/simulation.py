@@ -64,20 +64,20 @@ class Simulation:
         check_seed("seed", seed)
         check(algorithm)
         population = problem.population
-        slots = [phase.cohort.slots(population.clients) for phase in algorithm.phases]
+        places = [phase.cohort.places(population.clients) for phase in algorithm.phases]
         for phase in algorithm.phases:
             phase.local.check(population)
         self.lanes = lay_out(repetitions, sweep)
         check_sweep(algorithm, sweep)
         rehearse(algorithm, problem)
         check_budget(algorithm, problem, bit_budget)
-        at_once = rounds_at_once(len(self.lanes), max(slots), len(slots))
+        at_once = rounds_at_once(len(self.lanes), max(places), len(places))
         over = mesh.make(len(self.lanes), devices)
-        check_memory(algorithm, problem, len(self.lanes), max(slots), over, at_once, watch, allowance is not None)
+        check_memory(algorithm, problem, len(self.lanes), max(places), over, at_once, watch, allowance is not None)
         self.round = 0
         self.stopped_by = ""  # what the last round that was not paid for ran out of
         self.problem = problem
-        laid_out = choose(algorithm, problem, max(slots), len(self.lanes), clients_at_once, devices, at_once)
+        laid_out = choose(algorithm, problem, max(places), len(self.lanes), clients_at_once, devices, at_once)
         spread = mesh.place(with_lanes(algorithm, self.lanes), laid_out.mesh, mesh.LANES)
         placed = mesh.place(problem, laid_out.mesh)
         lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import known, scalar, whole
+from hush.core.check import integer, known, scalar
 from hush.core.keys import Key, at
 from hush.core.problem import ClientData, Population
 from hush.core.shuffle import shuffled
@@ -68,7 +68,7 @@ class Shuffled(Batches):
     size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("batch", self.size)
+        integer("batch", self.size)
 
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return -(-size // self.size)
@@ -88,13 +88,13 @@ class Shuffled(Batches):
 class Subset(Batches):
     """A subset without replacement, split into one batch a step: every example is used at most once in a round.
 
-    Paper 000, Algorithm 2: the subsampling rate of a client is exactly steps · size / n_i.
+    Paper fedpaq-dp, Algorithm 2: the subsampling rate of a client is exactly steps · size / n_i.
     """
 
     size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("batch", self.size)
+        integer("batch", self.size)
 
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return size // self.size
@@ -123,7 +123,7 @@ class Fresh(Batches):
     size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("batch", self.size)
+        integer("batch", self.size)
 
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return -(-size // self.size)
@@ -152,7 +152,7 @@ class Replacement(Batches):
     size: int = eqx.field(static=True, converter=scalar)
 
     def __check_init__(self) -> None:
-        whole("batch", self.size)
+        integer("batch", self.size)
 
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return -(-size // self.size)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.check import at_least, clipping_bound, scalar, whole
+from hush.core.check import at_least, clipping_bound, integer, scalar
 from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
@@ -39,7 +39,7 @@ class ClippedPerExample(Oracle):
         at_least("noise_multiplier", self.noise_multiplier, 0)
         check_grid(self.grid, self.noise_multiplier)
         if self.microbatch is not None:
-            whole("microbatch", self.microbatch)
+            integer("microbatch", self.microbatch)
 
     @property
     def float_noise(self) -> bool:

@@ -75,7 +75,7 @@ class Proximal(Direction):
 
 
 class ControlVariate(Direction):
-    """g − c_i + c: SCAFFOLD, paper 000 eq 7. The client's own control variate is in its state, as `own`."""
+    """g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`."""
 
     needs = ("control",)
 

@@ -24,7 +24,7 @@ class Round(NamedTuple):
 
 
 class Langevin(Direction):
-    """∇f^c(x) − √(2τ/η)(ρ ξ̇ + √(1−ρ²) s_c ξ^c): followed with step size η, paper 004 eq 11.
+    """∇f^c(x) − √(2τ/η)(ρ ξ̇ + √(1−ρ²) s_c ξ^c): followed with step size η, paper fa-ld eq 11.
 
     f^c = ℓ^c/p_c + ½λ‖x‖², so that Σ_c p_c f^c = f is the sum of all examples' losses and a Gaussian prior of precision
     λ: what is sampled is exp(−f/τ). The gradient that comes in is the mean over a client's examples; n times that is

@@ -1,4 +1,4 @@
-"""Output perturbation: noise on the update of a whole round of local training (paper 000, Algorithm 2)."""
+"""Output perturbation: noise on the update of a whole round of local training (paper fedpaq-dp, Algorithm 2)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def output_sensitivity(
 
     Up to the first step that looks at the example both trainings are the same. There it moves the mean gradient by
     2Cw at most, w its weight in the batch (1/b). From then on each mean gradient, of norm C at most wherever it is
-    taken, may differ by 2C. Paper 000 takes 4ηEG, which is never less.
+    taken, may differ by 2C. Paper fedpaq-dp takes 4ηEG, which is never less.
     """
     return 2 * lr * bound * (steps - 1 + weight)
 

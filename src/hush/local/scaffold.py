@@ -12,7 +12,7 @@ from hush.local.sgd import LocalSGD, plain_steps
 
 
 class Scaffold(LocalRule):
-    """Paper 000, eqs 7 to 9: beside the update Δx a client sends c_i⁺ − c_i = −c − Δx/(Eη).
+    """Paper fedpaq-dp, eqs 7 to 9: beside the update Δx a client sends c_i⁺ − c_i = −c − Δx/(Eη).
 
     The client then moves its own control variate by what was *sent*, so that with a lossy uplink, too, the server's c
     stays the mean of the clients' c_i.

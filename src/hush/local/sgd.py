@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import known, scalar, shown, whole
+from hush.core.check import integer, known, scalar, shown
 from hush.core.contract import ClientPiece, Info, LocalRule, Message, State
 from hush.core.keys import Key, at
 from hush.core.memory import check_room
@@ -37,7 +37,7 @@ class MeanGradient(Oracle):
 
 
 class Gradient(LocalRule):
-    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper 000 eq 3 (the server holds the step size)."""
+    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size)."""
 
     batches: Batches = Full()
     oracle: Oracle = MeanGradient()
@@ -57,7 +57,7 @@ class Gradient(LocalRule):
 
 
 class LocalSGD(LocalRule):
-    """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper 000 eqs 4 and 5.
+    """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper fedpaq-dp eqs 4 and 5.
 
     The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
     With an `optimiser` a step is optax's, whose moments begin anew in every round. `send="model"` sends y_E itself.
@@ -81,7 +81,7 @@ class LocalSGD(LocalRule):
             raise ValueError(
                 f"local training takes either steps or epochs, found steps={self.steps}, epochs={self.epochs}"
             )
-        whole("steps" if self.epochs is None else "epochs", self.length)
+        integer("steps" if self.epochs is None else "epochs", self.length)
         known("thing to send", self.send, ("update", "model"))
         known("pace", self.pace, ("round", "step"))
         if self.pace == "step" and self.steps is None:
@@ -111,7 +111,7 @@ class LocalSGD(LocalRule):
 
     def check(self, population: Population) -> None:
         steps = int(self.count(population.largest))
-        whole("the number of steps in a round", steps, 0)
+        integer("the number of steps in a round", steps, 0)
         places = min(getattr(self.batches, "size", 1), population.largest)
         parts = {f"the rows of {steps:,} batches of {places:,} examples": 8 * steps * places}
         check_room("one client's round", parts, "take fewer steps, or smaller batches")

@@ -12,7 +12,7 @@ from typing import Any
 
 from jax import Array
 
-from hush.core.check import known, whole
+from hush.core.check import integer, known
 from hush.models.alexnet import alexnet
 from hush.models.layers import Sequential
 from hush.models.lenet5 import lenet5
@@ -36,7 +36,7 @@ def build(name: str, shape: tuple[int, int, int], classes: int, key: Array, **op
     known("model", name, MODELS)
     if len(shape) != 3 or not all(isinstance(size, int) and size > 0 for size in shape):
         raise ValueError(f"shape is {shape!r}; allowed: three positive integers (height, width, channels)")
-    whole("classes", classes)
+    integer("classes", classes)
     parameters = signature(MODELS[name]).parameters.values()
     settable = [parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
     for option in options:

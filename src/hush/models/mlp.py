@@ -5,7 +5,7 @@ from math import prod
 
 from jax import Array
 
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.models.layers import FLATTEN, HE, RELU, Layer, Linear, Sequential, layer_keys
 
 
@@ -13,7 +13,7 @@ def mlp(shape: tuple[int, int, int], classes: int, key: Array, *, hidden: int | 
     """Hidden layers with ReLU; 784-200-10 has 159,010 parameters."""
     widths = tuple(hidden) if isinstance(hidden, tuple | list) else (hidden,)
     for width in widths:
-        whole("hidden (one number, or one for each layer)", width)
+        integer("hidden (one number, or one for each layer)", width)
     keys = layer_keys(key)
     layers: list[Layer] = [FLATTEN]
     for inputs, outputs in pairwise((prod(shape), *widths)):

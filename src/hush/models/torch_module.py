@@ -245,7 +245,7 @@ class TorchModule(eqx.Module):
     def apply(self, params: Weights, inputs: jax.Array) -> jax.Array:
         return _apply(self.wrapped, params, jnp.asarray(inputs, jnp.float32))
 
-    def whole(self, params: Weights) -> torch.nn.Module:
+    def rebuild(self, params: Weights) -> torch.nn.Module:
         """A copy of the module on the CPU, with these weights, in the mode (training or evaluation) it came in."""
         module = copy.deepcopy(self.wrapped.module)
         module.load_state_dict({name: _tensor(value) for name, value in params.items()}, strict=False)

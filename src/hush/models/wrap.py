@@ -49,11 +49,11 @@ class Named(eqx.Module):
     def init(self, key: Key) -> Params:
         return _parameters(self._build(key))[0]
 
-    def whole(self, params: Params) -> Any:
+    def rebuild(self, params: Params) -> Any:
         return eqx.combine(params, self.skeleton)
 
     def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(self.whole(params))(inputs)
+        return jax.vmap(self.rebuild(params))(inputs)
 
 
 class Module(eqx.Module):
@@ -70,11 +70,11 @@ class Module(eqx.Module):
     def init(self, key: Key) -> Params:
         return self.start
 
-    def whole(self, params: Params) -> Any:
+    def rebuild(self, params: Params) -> Any:
         return eqx.combine(params, self.skeleton)
 
     def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(self.whole(params))(inputs)
+        return jax.vmap(self.rebuild(params))(inputs)
 
 
 class Functions(eqx.Module):
@@ -83,7 +83,7 @@ class Functions(eqx.Module):
     init: Callable[[Key], Params] = eqx.field(static=True)
     apply: Callable[[Params, jax.Array], jax.Array] = eqx.field(static=True)
 
-    def whole(self, params: Params) -> Any:
+    def rebuild(self, params: Params) -> Any:
         """The parameters are all there is."""
         return params
 

@@ -16,7 +16,7 @@ import numpy as np
 from filelock import FileLock
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import positive, shown, whole
+from hush.core.check import integer, positive, shown
 from hush.core.device import on_device
 from hush.core.problem import Population
 from hush.privacy import describe
@@ -56,8 +56,8 @@ class Guard:
         largest: float = 1e4,
         ledger: str | Path | None = None,
     ) -> None:
-        whole("client", client, 0, population.clients - 1)
-        whole("dimension", dimension)
+        integer("client", client, 0, population.clients - 1)
+        integer("dimension", dimension)
         positive("epsilon", epsilon)
         fraction("delta", delta)
         for bound in clip:

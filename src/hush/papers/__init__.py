@@ -2,10 +2,10 @@
 
 from hush.papers.alignment.page import ALIGNMENT
 from hush.papers.clipping.page import CLIPPING
-from hush.papers.fedpaq.page import FEDPAQ
-from hush.papers.langevin.page import LANGEVIN
+from hush.papers.fa_ld.page import LANGEVIN
+from hush.papers.fedpaq_dp.page import FEDPAQ
 from hush.papers.writing import Claim, Lab, Paper, Picture, Section, cells, claims_table, write
 
-PAPERS: dict[str, Paper] = {"fedpaq": FEDPAQ, "clipping": CLIPPING, "alignment": ALIGNMENT, "langevin": LANGEVIN}
+PAPERS: dict[str, Paper] = {"fedpaq-dp": FEDPAQ, "clipping": CLIPPING, "alignment": ALIGNMENT, "fa-ld": LANGEVIN}
 
 __all__ = ["PAPERS", "Claim", "Lab", "Paper", "Picture", "Section", "cells", "claims_table", "write"]

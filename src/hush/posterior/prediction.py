@@ -1,6 +1,6 @@
 """Whether predicted probabilities deserve belief: accuracy, Brier score, log-likelihood and calibration error.
 
-Paper 004, section 7, shows the first, the second and the last of them on test data, for probabilities that were
+Paper fa-ld, section 7, shows the first, the second and the last of them on test data, for probabilities that were
 averaged over posterior samples.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jax import lax
 
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.evaluation import EVALUATE_AT_ONCE
 from hush.core.problem import Params, Problem
 from hush.tasks.measures import binary, classification
@@ -133,7 +133,7 @@ def _bin(confidence: Any, bins: int, xp: Any) -> Any:
 
 
 def _checked(probabilities: Any, labels: Any, bins: int) -> tuple[Array, Array]:
-    whole("bins", bins)
+    integer("bins", bins)
     probabilities, labels = np.asarray(probabilities, float), np.asarray(labels)
     if probabilities.ndim != 2 or 0 in probabilities.shape or labels.shape != probabilities.shape[:1]:
         raise ValueError(

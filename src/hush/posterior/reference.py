@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, integer, positive
 from hush.core.check import seed as check_seed
 from hush.core.evaluation import measures
 from hush.core.flat import unravelled
@@ -29,7 +29,7 @@ FULL_MATRIX = 100  # parameters up to which the sampler learns how all of them g
 
 
 def energy(problem: Problem, vector: Vector, prior: float | jax.Array = 0.0) -> jax.Array:
-    """f(θ) = Σ_r ℓ(θ; x_r, y_r) + ½ λ ‖θ‖², over all examples of all clients: paper 004, section 3."""
+    """f(θ) = Σ_r ℓ(θ; x_r, y_r) + ½ λ ‖θ‖², over all examples of all clients: paper fa-ld, section 3."""
     params, examples = unravelled(problem, vector), float(problem.population.examples)
     if isinstance(problem, Potentials):
         loss = examples * measures(problem, params)["train_loss"]
@@ -59,9 +59,9 @@ def reference_posterior(
     require("blackjax", "arviz")  # both, before minutes are spent: the one samples, the other judges
     positive("temperature", temperature)
     at_least("prior", prior, 0)
-    whole("chains", chains, FEWEST_CHAINS)
-    whole("draws", draws, FEWEST_DRAWS)
-    whole("warm_up", warm_up, 20)
+    integer("chains", chains, FEWEST_CHAINS)
+    integer("draws", draws, FEWEST_DRAWS)
+    integer("warm_up", warm_up, 20)
     check_seed("seed", seed)
     keys = jax.vmap(lambda chain: at(root(seed), "repetition", chain))(jnp.arange(chains))
     values, diverging = _run(problem, keys, jnp.float32(temperature), jnp.float32(prior), warm_up, draws)

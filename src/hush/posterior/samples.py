@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from hush.core.check import nearest, whole
+from hush.core.check import integer, nearest
 from hush.core.problem import Problem
 from hush.posterior import wasserstein
 from hush.posterior.quiet import arviz, converted
@@ -118,7 +118,7 @@ class Posterior:
 
     def chosen(self, most: int, parameters: Sequence[str] | None = None) -> dict[str, int]:
         """Some parameters and where they stand: those named, or so many whose chains agree least."""
-        whole("most", most)
+        integer("most", most)
         self.check_one_point()
         self._finite()
         names = self.names()

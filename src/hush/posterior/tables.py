@@ -22,7 +22,7 @@ def _each(problem: Problem, vectors: jax.Array) -> jax.Array:
 
 
 def predictions(problem: Problem, vectors: Array, average: Array | None) -> dict[str, Array]:
-    """The probabilities of the test examples' classes, [lanes, n, classes] by who predicts."""
+    """The probabilities of the test examples' classes, [lanes, n, classes] by the name of the predictor."""
     found = {POINT: np.asarray(_each(problem, jax.numpy.asarray(vectors)))}
     return found if average is None else found | {AVERAGE: average}
 

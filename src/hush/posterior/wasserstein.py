@@ -1,4 +1,4 @@
-"""The 2-Wasserstein distance, W2(μ, ν)² = inf E‖X − Y‖² over all pairs X ~ μ, Y ~ ν: paper 004, section 5.
+"""The 2-Wasserstein distance, W2(μ, ν)² = inf E‖X − Y‖² over all pairs X ~ μ, Y ~ ν: paper fa-ld, section 5.
 
 Between Gaussians it has a closed form, which section 7 uses on the mean and covariance of samples. All in float64.
 """
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from hush.core.check import whole
+from hush.core.check import integer
 
 Array = np.ndarray[Any, Any]
 
@@ -56,9 +56,9 @@ def between_samples(a: Any, b: Any) -> float:
 def floor(covariance: Any, samples: int) -> float:
     """What `to_gaussian` shows for so many perfect samples of N(·, covariance): a median over simulated ones.
 
-    No sampler can be seen to come closer than that: R = 300 in paper 004, section 7, have a floor of about 7e-4.
+    No sampler can be seen to come closer than that: R = 300 in paper fa-ld, section 7, have a floor of about 7e-4.
     """
-    whole("samples", samples, 2)
+    integer("samples", samples, 2)
     covariance = np.asarray(covariance, float)
     mean, F = _gaussian(np.zeros(len(np.atleast_1d(covariance))), covariance)
     draws = np.random.default_rng(0)

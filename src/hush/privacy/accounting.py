@@ -25,7 +25,7 @@ import numpy as np
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
-from hush.core.check import at_least, known, whole
+from hush.core.check import at_least, integer, known
 from hush.privacy import renyi
 from hush.privacy.distributions import Part, composed, epsilon_at, rounding
 from hush.privacy.releases import NoGuarantee, Poisson, Release, Subset, fraction
@@ -112,7 +112,7 @@ def counts(releases: Releases) -> Counts:
     """Which releases there are and how many of each, all of one relation."""
     total: dict[Release, int] = {}
     for release, count in releases.items() if isinstance(releases, Mapping) else releases:
-        whole("count", count, 0)
+        integer("count", count, 0)
         if not isinstance(release, Release):
             raise ValueError(f"expected a Release, found {release!r}")
         if count:

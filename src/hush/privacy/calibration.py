@@ -12,7 +12,7 @@ from math import inf, log, sqrt
 import dp_accounting
 import numpy as np
 
-from hush.core.check import known, positive, whole
+from hush.core.check import integer, known, positive
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE, epsilon_spent
 from hush.privacy.releases import NoGuarantee, Release, Sampling, Unsampled, fraction
 
@@ -53,7 +53,7 @@ def noise_multiplier_for(
     """
     positive("epsilon", epsilon)
     fraction("delta", delta)
-    whole("rounds", rounds)
+    integer("rounds", rounds)
     known("accountant", accountant, ACCOUNTANTS)
     one = Release(1.0, relation, sampling, law)  # refuses what has no proof, before any work
 
@@ -142,7 +142,7 @@ def most_rounds(
     quick and allow no more rounds, and goes on as if ε were a power of the rounds, which it nearly is.
     """
     positive("epsilon", epsilon)
-    whole("most", most)
+    integer("most", most)
 
     def spends(rounds: int) -> float:
         try:

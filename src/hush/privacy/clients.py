@@ -3,7 +3,7 @@
 Who must be trusted depends on where the noise is: at each client (then the local model needs nobody, or, where only the
 sum is ever seen, the noise of all clients counts together), or at the server.
 
-Sampling hides a client only from who does not see the cohort, and then:
+Sampling hides a client only from an adversary who does not see the cohort, and then:
 
 - Poisson, also of clients that remember earlier rounds. Let the adversary see who else took part in every round, and
   what they remember. The client's own coin of a round is independent of all that, so that the round releases a mixture,
@@ -45,7 +45,7 @@ from hush.server import (
 SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 
-# To whom the cohort is a secret: to who sees only what a trusted server publishes, and where that is assumed.
+# Trust models in which the cohort is a secret: only what a trusted server publishes is seen, or it is assumed.
 UNSEEN = ("server", "secret-sum", "secret-air")
 SUMS = ("sum", "secret-sum")
 
@@ -138,7 +138,7 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
 
 
 def _as_seen(phase: Algorithm, drawn: Drawn, trust: str) -> Drawn:
-    """What is left of sampling for who sees the cohort, or where clients of a cohort of fixed size keep memory."""
+    """What is left of sampling where the cohort is seen, or where clients of a cohort of fixed size keep memory."""
     if trust not in UNSEEN:
         # Its coming is seen, so that a neighbour is another client in the same place.
         return replace(drawn, relation="replace", sampling=sampled.Unsampled(), failure=0.0)

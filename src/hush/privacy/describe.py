@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import at_least, known, positive, whole
+from hush.core.check import at_least, integer, known, positive
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
@@ -56,7 +56,7 @@ def describe(
     for a trusted server. A population alone does not tell which examples clients share, nor the model's `dimension`, on
     which noise on a grid depends a little: a problem does.
     """
-    whole("rounds", rounds)
+    integer("rounds", rounds)
     if unit is not None:
         known("unit", unit, UNITS)
     if trust is not None:

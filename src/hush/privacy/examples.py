@@ -139,7 +139,7 @@ def _assumptions(law: str) -> tuple[str, ...]:
 
 @by_rule.register(Perturbed)
 def _(local: Perturbed, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
-    """Noise on the update of all steps: paper 000, Algorithm 2, with the sensitivity that is proved for it."""
+    """Noise on the update of all steps: paper fedpaq-dp, Algorithm 2, with the sensitivity that is proved for it."""
     inner, (z, law) = local.inner, noise_of(local, dimension)
     exactly("local rule", inner, LocalSGD)
     if inner.optimiser is not None:

@@ -51,7 +51,7 @@ class Guarantee:
     mechanism: str  # in words
     releases: Mapping[int, Releases]  # by the client's number of examples; 0 where that does not matter
     assumptions: tuple[str, ...] = ()
-    by_output: bool = False  # noise on the update of all steps, for which paper 000 prints a formula
+    by_output: bool = False  # noise on the update of all steps, for which paper fedpaq-dp prints a formula
     per_client: bool = False  # who takes part is seen, so that each client has an ε of its own
     every: int = 1  # each client is concerned by one in so many rounds at most
     whole_run: int | None = None  # the releases are those of a whole run of so many rounds, not of one

@@ -1,4 +1,4 @@
-"""The noise of paper 000 (003) as it is printed, eqs 13, 15 and 16, and what that noise really buys.
+"""The noise of paper fedpaq-dp as it is printed, eqs 13, 15 and 16, and what that noise really buys.
 
 For comparison only: nothing is trained with these. Noise is over sensitivity, σ/Δ, one example replaced.
 
@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import exp, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple
 
-from hush.core.check import positive, whole
+from hush.core.check import integer, positive
 from hush.privacy.accounting import spent
 from hush.privacy.releases import Poisson, Release, Sampling, fraction
 
@@ -67,7 +67,7 @@ def equation_15(epsilon: float, rate: float, steps: int = 1) -> Chain:
     (True, False)
     """
     positive("epsilon", epsilon)
-    whole("steps", steps)
+    integer("steps", steps)
     Poisson(rate)  # a rate is above 0 and at most 1
     apart = 1 - (1 - rate / steps) ** steps
     linear = rate * expm1(epsilon) if epsilon < 700 else inf
@@ -114,7 +114,7 @@ def bought(epsilon: float, delta: float, sampling: Sampling, rounds: int = 1) ->
     >>> print(f"promised {found.promised:.1f}, really {found.per_round:.2f}, after 100 rounds {found.composed:.1f}")
     promised 1.0, really 0.70, after 100 rounds 10.6
     """
-    whole("rounds", rounds)
+    integer("rounds", rounds)
     rate = sampling.rate
     noise = equation_13_noise(epsilon, delta) if rate == 1 else equation_16_noise(epsilon, delta, rate)
     one, alone = Release(noise, "replace", sampling), Release(noise, "replace")

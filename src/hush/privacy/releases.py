@@ -16,7 +16,7 @@ from typing import Any
 
 import dp_accounting
 
-from hush.core.check import at_least, known, positive, whole
+from hush.core.check import at_least, integer, known, positive
 
 RELATIONS = ("add-or-remove", "replace")
 LAWS = ("gaussian", "discrete gaussian")
@@ -74,8 +74,8 @@ class Subset:
     of: int
 
     def __post_init__(self) -> None:
-        whole("of", self.of)
-        whole("size", self.size, 1, self.of)
+        integer("of", self.of)
+        integer("size", self.size, 1, self.of)
 
     @property
     def rate(self) -> float:
@@ -136,7 +136,7 @@ class Release:
 
     def event(self, count: int = 1) -> dp_accounting.DpEvent:
         """So many of these releases, in dp_accounting's words."""
-        whole("count", count, 0)
+        integer("count", count, 0)
         if count == 0:
             return dp_accounting.NoOpDpEvent()
         if self.noise_multiplier == 0:

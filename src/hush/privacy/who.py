@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.problem import Population
 from hush.privacy.releases import NoGuarantee
 
@@ -27,8 +27,8 @@ class EqualClients:
     size: int = 1
 
     def __post_init__(self) -> None:
-        whole("clients", self.clients)
-        whole("size", self.size)
+        integer("clients", self.clients)
+        integer("size", self.size)
 
     @property
     def smallest(self) -> int:

@@ -54,7 +54,9 @@ def figures(found: dict[str, Any]) -> list[tuple[str, str]]:
     said += [("ε by privacy loss distributions", none if found["pld"] is None else rounded_up(found["pld"]))]
     if "printed per round" in found:
         printed = rounded_up(found["printed per round"])
-        said += [("as paper 000 prints it", f"{printed} for one round, by a formula that does not hold; see the docs")]
+        said += [
+            ("as paper fedpaq-dp prints it", f"{printed} for one round, by a formula that does not hold; see the docs")
+        ]
     return said
 
 
@@ -74,7 +76,7 @@ def spent_by_each(clients: pd.DataFrame) -> Drawing:
 
 
 def updates_section(folder: Path) -> list[str]:
-    """The scatter plots of paper 002 (Figures 1, 2, 5 to 11), where the run was watched."""
+    """The scatter plots of paper clipping (Figures 1, 2, 5 to 11), where the run was watched."""
     updates = load_table(folder, UPDATES.name)
     if updates is None:
         return []
@@ -90,7 +92,7 @@ def updates_section(folder: Path) -> list[str]:
 
 
 def _clipping(updates: pd.DataFrame, bound: float) -> str:
-    """What clipping did, in the terms of paper 002's Theorem 3.1, over four parts of the run."""
+    """What clipping did, in the terms of paper clipping's Theorem 3.1, over four parts of the run."""
     updates = updates[np.isfinite(updates["local_norm"])]  # a run may have ended in numbers that are not
     rows = []
     for part in np.array_split(np.unique(updates["round"]), 4):

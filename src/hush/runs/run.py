@@ -65,7 +65,7 @@ def run(
     evaluate_every              rounds between evaluations; the last round is always evaluated
     sweep                       {"local.lr": [0.01, 0.1], …}: every point of the grid, in the same program
     bit_budget                  stop at the last round whose uplink bits, all clients together, it pays for; with it,
-                                `rounds` may be left out: as many as it pays for (paper 000, eq 11)
+                                `rounds` may be left out: as many as it pays for (paper fedpaq-dp, eq 11)
     capacity                    of the uplink in bits a second, shared by all: adds the column `channel_seconds`
     delta, unit, trust          of the privacy guarantee, which every run reports or says why there is none
     epsilon, when_spent         a budget of ε at that δ: where it is spent, the run stops, or, with "retire" and where

@@ -1,4 +1,4 @@
-"""How the model moves: (key, state, received, share) -> state."""
+"""How the model moves: (key, state, received, coverage) -> state."""
 
 from hush.core.contract import ServerRule
 from hush.core.plain import Add

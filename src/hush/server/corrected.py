@@ -25,15 +25,15 @@ class AddNormalised(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         moved = received["length"][0] * received["update"]
         return {"model": state["model"] + rate(self.lr, state["round"]) * moved}
 
 
 class AddDynamic(ServerRule):
-    """h ← h − α·share·received, x ← x + received − h/α: FedDyn (Acar et al., ICLR 2021, Algorithm 1).
+    """h ← h − α·coverage·received, x ← x + received − h/α: FedDyn (Acar et al., ICLR 2021, Algorithm 1).
 
-    `received` is the mean of the cohort's updates, and share·received that of all clients' where the others send none.
+    `received` is the mean of the cohort's updates; coverage·received is that of all clients', the others' being none.
     """
 
     alpha: float
@@ -50,8 +50,8 @@ class AddDynamic(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "gradient": jnp.zeros_like(model)}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
-        gradient = state["gradient"] - self.alpha * share * received["update"]
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
+        gradient = state["gradient"] - self.alpha * coverage * received["update"]
         return {"model": state["model"] + received["update"] - gradient / self.alpha, "gradient": gradient}
 
 
@@ -70,7 +70,7 @@ class AddToShared(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "shared": model[shared_places(self.ranges, model.size)]}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         shared = state["shared"] + rate(self.lr, state["round"]) * received["update"]
         model = state["model"].at[shared_places(self.ranges, state["model"].size)].set(shared)
         return {"model": model, "shared": shared}

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from hush.core.check import LARGEST_BOUND, LEAST_BOUND, at_most, clipping_bound, positive, scalar, whole
+from hush.core.check import LARGEST_BOUND, LEAST_BOUND, at_most, clipping_bound, integer, positive, scalar
 from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key, at
 from hush.core.plain import Add
@@ -45,9 +45,9 @@ class AdaptingClip(ServerRule):
     def init(self, model: Vector) -> State:
         return self.inner.init(model) | {"clip": jnp.full(1, self.initial)}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         clip, within = state["clip"], received["below"] / self.weight + 0.5
-        moved = self.inner(key, state, {"update": clip * received["update"]}, share)
+        moved = self.inner(key, state, {"update": clip * received["update"]}, coverage)
         followed = clip * jnp.exp(-self.lr * (within - self.quantile))
         return moved | {"clip": jnp.clip(followed, LEAST_BOUND, LARGEST_BOUND)}
 
@@ -68,8 +68,8 @@ class CorrelatedNoise(ServerRule):
 
     def __check_init__(self) -> None:
         positive("std", self.std)
-        whole("rounds", self.rounds)
-        whole("bands", self.bands, 1, self.rounds)
+        integer("rounds", self.rounds)
+        integer("bands", self.bands, 1, self.rounds)
         if self.inner.receives != ("update",) or isinstance(self.inner, CorrelatedNoise):
             raise ValueError(
                 "correlated noise takes a server rule that works from the update alone and adds none itself, found "
@@ -110,8 +110,8 @@ class CorrelatedNoise(ServerRule):
     def init(self, model: Vector) -> State:
         return self.inner.init(model) | {"correlated": self._stream().init_multiply(model)}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         fresh = self.std * random.normal(at(key, "noise"), received["update"].shape)
         noise, stream = self._stream().multiply_next(fresh, state["correlated"])
-        moved = self.inner(at(key, "inner"), state, {"update": received["update"] + noise}, share)
+        moved = self.inner(at(key, "inner"), state, {"update": received["update"] + noise}, coverage)
         return moved | {"correlated": stream}

@@ -23,14 +23,14 @@ class Replace(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         return {"model": received["update"]}
 
 
 class AddWithControl(ServerRule):
-    """x ← x + η_g·received, c ← c + (M/N)·received control: SCAFFOLD, paper 000 eq 9.
+    """x ← x + η_g·received, c ← c + (M/N)·received control: SCAFFOLD, paper fedpaq-dp eq 9.
 
-    `share` is M/N with equal clients; in general what makes c the population's mean of the c_i again.
+    `coverage` is M/N with equal clients; in general what makes c the population's mean of the c_i again.
     """
 
     lr: Rate = 1.0
@@ -43,10 +43,10 @@ class AddWithControl(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "control": jnp.zeros_like(model)}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         return {
             "model": state["model"] + rate(self.lr, state["round"]) * received["update"],
-            "control": state["control"] + share * received["control"],
+            "control": state["control"] + coverage * received["control"],
         }
 
 
@@ -59,7 +59,7 @@ class Gather(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "control": jnp.zeros_like(model)}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         return {"control": -received["update"]}
 
 
@@ -81,7 +81,7 @@ class Optimiser(ServerRule):
     def init(self, model: Vector) -> State:
         return {"model": model, "optimiser": made(self.name, self.settings).init(model)}
 
-    def __call__(self, key: Key, state: State, received: Message, share: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
         optimiser = made(self.name, self.settings)
         step, moments = optimiser.update(-received["update"], state["optimiser"], state["model"])
         return {"model": optax.apply_updates(state["model"], step), "optimiser": moments}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from hush.core.check import flag, known, positive, seed, whole
+from hush.core.check import flag, integer, known, positive, seed
 from hush.execution.lanes import numbered
 from hush.settings.schema import Field, schema
 
@@ -67,7 +67,7 @@ class RunSettings:
             raise ValueError("a run needs rounds, a bit_budget, or an epsilon at which to stop")
         for name in ("rounds", "clients_at_once", "devices", "sample_every"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
+                integer(name, getattr(self, name))
         for name in ("bit_budget", "capacity", "epsilon"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
@@ -76,7 +76,7 @@ class RunSettings:
             raise ValueError(f"delta must be a number above 0 and below 1, found {self.delta}")
         known("thing to do when the privacy budget is spent", self.when_spent, WHEN_SPENT)
         seed("seed", self.seed)
-        whole("evaluate_every", self.evaluate_every)
+        integer("evaluate_every", self.evaluate_every)
         if self.evaluate_clients is not None:
             flag("evaluate_clients", self.evaluate_clients)
         flag("watch", self.watch)
@@ -86,8 +86,8 @@ class RunSettings:
         object.__setattr__(self, "repetitions", len(names) if isinstance(names, range) else tuple(names))
 
     def _check_samples(self) -> None:
-        whole("warm_up", self.warm_up, 0)
-        whole("most_samples", self.most_samples, 2)
+        integer("warm_up", self.warm_up, 0)
+        integer("most_samples", self.most_samples, 2)
         if self.sample_every is None:
             if self.warm_up:
                 raise ValueError(f"warm_up goes with sample_every, found warm_up={self.warm_up} without it")

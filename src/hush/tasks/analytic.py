@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.check import at_least, positive, whole
+from hush.core.check import at_least, integer, positive
 from hush.core.check import seed as check_seed
 from hush.core.keys import Key
 from hush.core.memory import check_room, on_host
@@ -27,7 +27,7 @@ class Linear(eqx.Module):
     def apply(self, params: jax.Array, inputs: jax.Array) -> jax.Array:
         return inputs @ params
 
-    def whole(self, params: jax.Array) -> jax.Array:
+    def integer(self, params: jax.Array) -> jax.Array:
         return params
 
 
@@ -53,9 +53,9 @@ def quadratic(A: Any, b: Any) -> Supervised:
 def _teachers(
     clients: int, examples: int, dimension: int, heterogeneity: float, seed: int
 ) -> tuple[np.random.Generator, Any, Any]:
-    whole("clients", clients)
-    whole("examples", examples)
-    whole("dimension", dimension)
+    integer("clients", clients)
+    integer("examples", examples)
+    integer("dimension", dimension)
     at_least("heterogeneity", heterogeneity, 0)
     check_seed("seed", seed)
     parts = {
@@ -117,4 +117,4 @@ def logistic_regression(
 
 
 def _least_two(examples: int) -> None:
-    whole("examples (one of which is held out)", examples, 2)
+    integer("examples (one of which is held out)", examples, 2)

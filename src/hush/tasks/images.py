@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.core.check import flag, known, whole
+from hush.core.check import flag, integer, known
 from hush.data import partitions
 from hush.data.datasets import load
 from hush.models.wrap import wrap
@@ -41,7 +41,7 @@ def _partition(
     if classes_per_client is not None:
         return partitions.classes_per_client(labels, clients, classes_per_client, seed)
     if dominant_classes is not None:
-        whole("clients", clients, 1, len(labels) if examples_per_client is None else None)
+        integer("clients", clients, 1, len(labels) if examples_per_client is None else None)
         examples = len(labels) // clients if examples_per_client is None else examples_per_client
         return partitions.dominant_classes(labels, clients, examples, dominant_classes, seed=seed)
     if dirichlet is not None:
@@ -97,8 +97,8 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
     task.__name__ = task.__qualname__ = name
     task.__doc__ = f"""The {name} images over `clients` clients, with a model by name or one of your own.
 
-    The partition is i.i.d. unless one of these is given: `classes_per_client` (paper 000's HET), `dominant_classes`
-    (paper 002's mixture: so many classes hold 92 %), `dirichlet` (its α), `power_law` (the exponent of sizes).
+    The partition is i.i.d. unless one of these is given: `classes_per_client` (paper fedpaq-dp's HET), `dominant_classes`
+    (paper clipping's mixture: so many classes hold 92 %), `dirichlet` (its α), `power_law` (the exponent of sizes).
     `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.
     Pixels are scaled to [0, 1]; `standardise` also takes off the mean and divides by the deviation of each channel.
     """

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.check import at_least, shown, whole
+from hush.core.check import at_least, integer, shown
 from hush.core.check import seed as check_seed
 from hush.core.keys import Key
 from hush.core.memory import check_room, on_host
@@ -22,7 +22,7 @@ from hush.core.rehearsal import check_parameters, shapes
 from hush.tasks.given import numbers
 from hush.tasks.problem import Numbered, Recipe
 
-# Paper 004, section 7.1.
+# Paper fa-ld, section 7.1.
 COVARIANCE = ((5.0, -2.0), (-2.0, 1.0))
 
 
@@ -145,16 +145,16 @@ def gaussian_posterior(
     shapes: float = 0.0,
     seed: int = 0,
 ) -> Gaussian:
-    """The posterior of a mean with known covariance: paper 004, section 7.1.
+    """The posterior of a mean with known covariance: paper fa-ld, section 7.1.
 
     Client c draws θ_c from N(0, `heterogeneity`·I), the paper's α, and `examples` points from N(θ_c, Σ_c). Σ_c is
     `covariance` (the paper's in two dimensions, otherwise I); with `shapes` > 0 every client stretches it in its
     own way. Where all have the same, the mean over all clients of K local steps is K steps of SGLD exactly.
     """
     recipe = Recipe(name="gaussian_posterior", **locals())
-    whole("clients", clients)
-    whole("examples", examples)
-    whole("dimension", dimension)
+    integer("clients", clients)
+    integer("examples", examples)
+    integer("dimension", dimension)
     at_least("heterogeneity", heterogeneity, 0)
     at_least("shapes", shapes, 0)
     check_seed("seed", seed)

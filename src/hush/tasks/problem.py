@@ -60,7 +60,7 @@ class Examples(eqx.Module):
 
 
 class Supervised(Problem):
-    """f(x) = Σ_i p_i f_i(x), f_i the mean loss over client i's examples: paper 000, section I."""
+    """f(x) = Σ_i p_i f_i(x), f_i the mean loss over client i's examples: paper fedpaq-dp, section I."""
 
     train: Examples
     test: Examples | None
@@ -79,7 +79,7 @@ class Supervised(Problem):
         return Holding(self, jnp.asarray(index))
 
     def present(self, params: Params) -> Any:
-        return self.model.whole(params)
+        return self.model.rebuild(params)
 
     def identities(self) -> np.ndarray[Any, Any]:
         return np.asarray(self.index)
@@ -183,7 +183,7 @@ class Holding(Numbered):
     def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
         model = self.problem.model
         # Only of these two is it known that `apply` is the network, and nothing around it.
-        if type(model) in (Named, Module) and is_covered(network := model.whole(params)):
+        if type(model) in (Named, Module) and is_covered(network := model.rebuild(params)):
             loss = lambda output, target: self.problem.measures(output, target)["loss"]  # noqa: E731
             return clipped_gradient(network, loss, *self.examples(rows), weights, bound)
         return super().clipped_gradient(params, rows, weights, bound)

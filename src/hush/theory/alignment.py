@@ -1,4 +1,4 @@
-"""Gradients that meet in the air, aligned or not: paper 001, the estimators' moments and Theorems 1 and 2.
+"""Gradients that meet in the air, aligned or not: paper alignment, the estimators' moments and Theorems 1 and 2.
 
 Client k is heard with ψ_k = h_k√P_k/L. Alignment turns all down to c_align = min ψ and divides by K·c_align; full power
 divides Σψ_k g_k + n by c, unbiased for c = S. With S = Σψ, Q = Σψ² and K_eff = S²/Q in [1, K], for independent g_k with

@@ -1,4 +1,4 @@
-"""Which scale, which scheme: paper 001, condition (10), the region R, and when to align.
+"""Which scale, which scheme: paper alignment, condition (10), the region R, and when to align.
 
 In shares of S, with s = c/S, V = 1 + ε/K_eff, A = 2Rµ/T and n = dN0/(S²A), the bound of Theorem 2 at η = 1/µ is
 A(s² + n)/(2s − V). What is computed is corrected; `as_printed=True` is what the paper prints.

@@ -1,4 +1,4 @@
-"""Clipped federated averaging: paper 002, the clip factors and Theorem 3.1 (DP-FedAvg, Algorithm 3).
+"""Clipped federated averaging: paper clipping, the clip factors and Theorem 3.1 (DP-FedAvg, Algorithm 3).
 
 The bound is on (1/T) Σ_{t<T} E[ᾱ^t ‖∇f(x^t)‖²], f the mean of the f_i: problem (1) sums them, the proof averages. What
 is computed is corrected; `as_printed=True` is what the paper prints. Following its eqs 10 to 22, with a = η_g η_l:

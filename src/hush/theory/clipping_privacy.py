@@ -1,4 +1,4 @@
-"""What client-level privacy costs clipped federated averaging: paper 002, Theorem 3.2 and Corollary 3.2.1.
+"""What client-level privacy costs clipped federated averaging: paper clipping, Theorem 3.2 and Corollary 3.2.1.
 
 Every client of a round adds N(0, σ²) to its clipped update and only the sum is seen, so that one client, added or
 removed, moves by at most c what carries noise of standard deviation √P σ: the noise multiplier is z = √P σ/c. Theorem

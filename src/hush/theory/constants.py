@@ -37,7 +37,7 @@ EXAMPLES_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Constants:
-    """L, µ, G, σ, λ, ‖x_0 − x*‖ and d of paper 000, none of them squared; `methods` says how each was found."""
+    """L, µ, G, σ, λ, ‖x_0 − x*‖ and d of paper fedpaq-dp, none of them squared; `methods` says how each was found."""
 
     smoothness: float  # L of every f_i: Assumption 1
     convexity: float  # µ of every f_i: Assumption 2

@@ -1,4 +1,4 @@
-"""FedPAQ under heterogeneity: paper 000 (003), Theorem 1 (eq 18), the bit budget (eq 11) and its trade-offs (19, 20).
+"""FedPAQ under heterogeneity: paper fedpaq-dp, Theorem 1 (eq 18), the bit budget (eq 11) and its trade-offs (19, 20).
 
 The bound may rank settings: it says which source of error a change of E, M, s or b feeds, and how fast. It must not
 predict. With real constants it is vacuous: softmax regression on MNIST with weight decay 1e-3 has κ = L/µ near 30,000,

@@ -1,4 +1,4 @@
-"""What local privacy costs FedPAQ: paper 000 (003), eqs 13 to 16, eq 51 and the last term of Theorem 1 (eq 18).
+"""What local privacy costs FedPAQ: paper fedpaq-dp, eqs 13 to 16, eq 51 and the last term of Theorem 1 (eq 18).
 
 `privacy_term` is ς²/η², the `privacy` that a `fedpaq.Setting` takes. The unit is one example of a client, replaced.
 

@@ -1,4 +1,4 @@
-"""How far federated averaging Langevin dynamics is from its target: paper 004, Theorems 5.7 to 5.10 (B.6 to C.3).
+"""How far federated averaging Langevin dynamics is from its target: paper fa-ld, Theorems 5.7 to 5.10 (B.6 to C.3).
 
 W2(law of θ_k, π) after k steps of size η, averaged every K, is at most the sum of what is left of the start, of what
 local steps and their size cost, and of what clients that are not heard cost. Every f^c is m-strongly convex and

@@ -1,4 +1,4 @@
-"""Federated averaging Langevin dynamics on quadratic potentials, exactly: paper 004, the moments of every round.
+"""Federated averaging Langevin dynamics on quadratic potentials, exactly: paper fa-ld, the moments of every round.
 
 Client c holds f^c(θ) = ½(θ − m_c)ᵀH_c(θ − m_c), already divided by its share p_c as the paper has it, so that the
 target is N(mode, τ(Σp_cH_c)^-1). K steps of eq 11 are β_c − m_c = B_c^K(θ − m_c) + noise with B_c = I − ηH_c, and a

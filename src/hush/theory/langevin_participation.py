@@ -1,4 +1,4 @@
-"""Who is heard in a round of federated averaging Langevin dynamics, and what that does to the temperature: paper 004.
+"""Who is heard in a round of federated averaging Langevin dynamics, and what that does to the temperature: paper fa-ld.
 
 Algorithm 1 has θ' = Σ w_c β_c with E w = p: every client with w = p; scheme I, S draws by p with replacement and their
 plain mean (a client drawn twice sends one and the same model twice); scheme II, S different clients and w_c = Np_c/S.

@@ -1,4 +1,4 @@
-"""How private federated averaging Langevin dynamics is: paper 004, Theorems 6.1 and G.3, and accountants beside.
+"""How private federated averaging Langevin dynamics is: paper fa-ld, Theorems 6.1 and G.3, and accountants beside.
 
 The unit is one example, replaced. A step of client c moves by at most ηΔ_l/(γp_c) with it (eq 53: the batch is a
 fraction γ of the client's examples, and its gradient is divided by γp_c), and the noise that only the client knows has

@@ -9,7 +9,7 @@ from hush.core.problem import Vector
 
 
 class Clip(Stage):
-    """v · min(1, c/‖v‖): paper 002, section 2. Info tells how often it bites."""
+    """v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites."""
 
     bound: float
 

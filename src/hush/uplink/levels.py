@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
-from hush.core.check import known, scalar, whole
+from hush.core.check import integer, known, scalar
 from hush.core.contract import Code
 from hush.core.counts import Count
 from hush.core.floats import float_bytes
@@ -48,9 +48,9 @@ class Levels(Compressor):
         """The scale of each row of blocks [B, n]; no entry of a row is larger."""
 
     def __check_init__(self) -> None:
-        whole("levels", self.levels, 1, MOST_LEVELS)
+        integer("levels", self.levels, 1, MOST_LEVELS)
         if self.block is not None:
-            whole("block", self.block)
+            integer("block", self.block)
         known("code", self.code, CODES)
 
     def _ratios(self, vector: Vector) -> tuple[jax.Array, jax.Array]:
@@ -122,7 +122,7 @@ class Levels(Compressor):
 
 
 class QSGD(Levels):
-    """‖v‖ · sign(v_i) · ϑ_i / s: paper 000, eq 20 (Alistarh et al., NeurIPS 2017), whole or in blocks of n numbers.
+    """‖v‖ · sign(v_i) · ϑ_i / s: paper fedpaq-dp, eq 20 (Alistarh et al., NeurIPS 2017), whole or in blocks of n numbers.
 
     E‖Q(v) − v‖² ≤ min(n/s², √n/s) ‖v‖², which is below ‖v‖² only from s = √n on.
     """
@@ -140,7 +140,7 @@ class QSGD(Levels):
 
 
 class TernGrad(Levels):
-    """max|v| · sign(v_i) · b_i, b_i = 1 with probability |v_i|/max|v| (Wen et al., NeurIPS 2017; paper 000, Remark 1).
+    """max|v| · sign(v_i) · b_i, b_i = 1 with probability |v_i|/max|v| (Wen et al., NeurIPS 2017; paper fedpaq-dp, Remark 1).
 
     E‖Q(v) − v‖² = max|v| ‖v‖₁ − ‖v‖² ≤ (√n − 1)/2 · ‖v‖²: as much where all but one entry are max|v| / (√n + 1).
     """

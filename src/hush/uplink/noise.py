@@ -9,7 +9,7 @@ from hush.core.problem import Vector
 
 
 class Gaussian(Stage):
-    """v + N(0, σ² I): paper 002, Algorithm 3, line 9, after `Clip`; a quantiser that follows it costs no privacy.
+    """v + N(0, σ² I): paper clipping, Algorithm 3, line 9, after `Clip`; a quantiser that follows it costs no privacy.
 
     The noise comes from the round's and the client's address, so that a run can be repeated, and it is made of floats,
     whose sums give away what they hide (see `hush.core.grid`). That is for simulations; a device uses `GridGaussian`.

@@ -9,7 +9,7 @@ import numpy as np
 from jax import random
 from scipy.linalg import hadamard
 
-from hush.core.check import scalar, whole
+from hush.core.check import integer, scalar
 from hush.core.contract import Code
 from hush.core.counts import Count
 from hush.core.floats import split_off
@@ -44,7 +44,7 @@ class Rotated(Compressor):
         if not isinstance(self.inner, Compressor):
             raise ValueError(f"Rotated takes a compressor, found {type(self.inner).__name__}")
         if self.block is not None:
-            whole("block", self.block)
+            integer("block", self.block)
             if self.block & (self.block - 1):
                 raise ValueError(f"block must be a power of two, found {self.block}")
 

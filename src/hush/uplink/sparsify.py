@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.check import scalar, whole
+from hush.core.check import integer, scalar
 from hush.core.contract import Code
 from hush.core.counts import Count
 from hush.core.floats import float_bytes, floats_of, split_off
@@ -25,7 +25,7 @@ def _at_most(k: int, dimension: int) -> None:
 
 
 class TopK(Compressor):
-    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters": paper 000).
+    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters": paper fedpaq-dp).
 
     It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
     """
@@ -34,7 +34,7 @@ class TopK(Compressor):
     unbiased = False
 
     def __check_init__(self) -> None:
-        whole("k", self.k)
+        integer("k", self.k)
 
     def quantise(self, key: Key, vector: Vector) -> Code:
         _at_most(self.k, vector.size)
@@ -73,7 +73,7 @@ class RandomK(Compressor):
     unbiased = True
 
     def __check_init__(self) -> None:
-        whole("k", self.k)
+        integer("k", self.k)
 
     def _places(self, seed: jax.Array, dimension: int) -> jax.Array:
         _at_most(self.k, dimension)

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.floats import WireError
 from hush.wire.fixed import fixed_bits, integers, pack_fixed, unpack_fixed
 
@@ -48,7 +48,7 @@ def pack_dense(digits: npt.ArrayLike, base: int) -> bytes:
 
 def unpack_dense(data: bytes, count: int, base: int) -> npt.NDArray[np.int32]:
     """The `count` digits that were packed; a WireError if the bytes cannot be theirs."""
-    whole("count", count, 0)
+    integer("count", count, 0)
     base = _checked(base)
     size = _group(base)
     if 8 * len(data) != dense_bits(count, base):
@@ -64,7 +64,7 @@ def unpack_dense(data: bytes, count: int, base: int) -> npt.NDArray[np.int32]:
 
 def _checked(base: int) -> int:
     """A base as Python's own integer, which does not overflow."""
-    whole("base", base, 2, _LARGEST_BASE)
+    integer("base", base, 2, _LARGEST_BASE)
     return int(base)
 
 

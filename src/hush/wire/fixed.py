@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.floats import WireError
 
 _BLOCK = 1 << 13  # eights at a time, so that they stay in the cache
@@ -45,7 +45,7 @@ def pack_fixed(values: npt.ArrayLike, width: int) -> bytes:
 
 def unpack_fixed(data: bytes, count: int, width: int) -> npt.NDArray[np.uint64]:
     """The `count` values that were packed; a WireError if the bytes cannot be theirs."""
-    whole("count", count, 0)
+    integer("count", count, 0)
     width = _checked(width)
     size = fixed_bits(count, width) // 8
     if len(data) != size:
@@ -79,7 +79,7 @@ def integers(name: str, values: npt.ArrayLike, lowest: int, highest: int) -> npt
 
 def _checked(width: int) -> int:
     """A width as Python's own integer, which does not overflow."""
-    whole("width", width, 0, 64)
+    integer("width", width, 0, 64)
     return int(width)
 
 

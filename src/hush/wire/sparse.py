@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.check import whole
+from hush.core.check import integer
 from hush.core.floats import WireError
 from hush.wire import elias
 from hush.wire.bits import Reader, from_bytes, from_number, to_bytes
@@ -53,7 +53,7 @@ def pack_sparse(levels: npt.ArrayLike) -> bytes:
 
 def unpack_sparse(data: bytes, dimension: int, largest: int = elias.LARGEST) -> npt.NDArray[np.int32]:
     """The vector [dimension] that was packed, its magnitudes `largest` at most; a WireError for any other bytes."""
-    whole("dimension", dimension, 0, _LARGEST_DIMENSION)
+    integer("dimension", dimension, 0, _LARGEST_DIMENSION)
     reader = Reader(from_bytes(data))
     count = int(_codes(reader, "delta", 1)[0]) - 1
     if count > dimension:
@@ -75,8 +75,8 @@ def unpack_sparse(data: bytes, dimension: int, largest: int = elias.LARGEST) -> 
 
 
 def pack_positions(positions: npt.ArrayLike, dimension: int) -> bytes:
-    """Ascending places in a vector [dimension] as bytes; how many they are must be known to who unpacks them."""
-    whole("dimension", dimension, 0, _LARGEST_DIMENSION)
+    """Ascending places in a vector [dimension] as bytes; how many they are must be known when they are unpacked."""
+    integer("dimension", dimension, 0, _LARGEST_DIMENSION)
     found = integers("positions", positions, 0, dimension - 1).astype(np.int64)
     runs = np.diff(found, prepend=-1)
     if (runs < 1).any():
@@ -93,8 +93,8 @@ def pack_positions(positions: npt.ArrayLike, dimension: int) -> bytes:
 
 def unpack_positions(data: bytes, count: int, dimension: int) -> npt.NDArray[np.int64]:
     """The `count` places that were packed; a WireError if the bytes cannot be theirs."""
-    whole("dimension", dimension, 0, _LARGEST_DIMENSION)
-    whole("count", count, 0, dimension)
+    integer("dimension", dimension, 0, _LARGEST_DIMENSION)
+    integer("count", count, 0, dimension)
     reader = Reader(from_bytes(data))
     positions = np.zeros(0, dtype=np.int64)
     if count:
@@ -132,7 +132,7 @@ def positions_bits(positions: jax.Array, dimension: int) -> Count | int:
 
     from hush.core import counts
 
-    whole("dimension", dimension, 0, _LARGEST_DIMENSION)
+    integer("dimension", dimension, 0, _LARGEST_DIMENSION)
     if not positions.shape[0]:
         return 0
     runs = jnp.diff(positions, prepend=-1)

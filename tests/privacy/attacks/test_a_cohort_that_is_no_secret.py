@@ -111,7 +111,7 @@ def test_a_round_that_was_not_drawn_as_it_was_accounted_for_is_paid_for():
     description = describe(algorithm(Poisson(0.2, "equal")), POPULATION, 100)
     failure = description.first.failure
     for clients, rate in ((CLIENTS, 0.2), (1920, 80 / 1920), (10**6, 1e-5), (5, 1.0)):
-        places = Poisson(rate).slots(clients)
+        places = Poisson(rate).places(clients)
         assert places == clients or stats.binom.sf(places - 1, clients - 1, rate) <= failure == 1e-15
     ((release, _),) = description.first.of(60)
     for delta in (1e-5, 1e-12):

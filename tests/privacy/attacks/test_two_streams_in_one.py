@@ -74,9 +74,9 @@ def test_the_inner_rule_cannot_draw_the_noise_again():
     seen = []
 
     class Curious(Add):
-        def __call__(self, key, state, received, share):
+        def __call__(self, key, state, received, coverage):
             seen.append((key, received["update"]))
-            return super().__call__(key, state, received, share)
+            return super().__call__(key, state, received, coverage)
 
     rule = CorrelatedNoise(1.0, ROUNDS, BANDS, Curious())
     key = root(3)

@@ -1,1 +1,1 @@
-"""Over-the-air aggregation with and without aligned signals: paper 001."""
+"""Over-the-air aggregation with and without aligned signals: paper alignment."""

@@ -1,4 +1,4 @@
-"""On the necessity of aligning gradients for wireless federated learning: paper 001, Figures 2 and 3, and beyond.
+"""On the necessity of aligning gradients for wireless federated learning: paper alignment, Figures 2 and 3, and beyond.
 
 L is not given in the paper: it is 1 here. Since messages are clipped to L, all that L changes is a factor of the step
 size, and so is all that c changes: only η/c matters. Each scheme is therefore shown at the paper's η and at the best η
@@ -269,7 +269,7 @@ def digital(lab: AlignmentLab) -> Section:
 
 ALIGNMENT = Paper(
     "Aligned or not, over the air",
-    "What paper 001 (On the necessity of aligning gradients for wireless federated learning) shows, run again with "
+    "What paper alignment (On the necessity of aligning gradients for wireless federated learning) shows, run again with "
     "hush. Its theorems, printed and corrected, are in `hush.theory.alignment`.",
     {"2": figure_2, "3": figure_3, "not-iid": not_iid, "map": scheme_map, "digital": digital},
     lab=AlignmentLab,

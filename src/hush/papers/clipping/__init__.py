@@ -1,1 +1,1 @@
-"""Clipping and client-level privacy: paper 002."""
+"""Clipping and client-level privacy: paper clipping."""

@@ -1,4 +1,4 @@
-"""What privacy takes: Tables 3 and 4 and Figures 3 and 4 of paper 002, DP-FedAvg at the paper's ε."""
+"""What privacy takes: Tables 3 and 4 and Figures 3 and 4 of paper clipping, DP-FedAvg at the paper's ε."""
 
 from dataclasses import replace
 from math import sqrt

@@ -1,4 +1,4 @@
-"""On convergence of federated averaging Langevin dynamics: paper 004, Figures 1 to 4, and what they leave out."""
+"""On convergence of federated averaging Langevin dynamics: paper fa-ld, Figures 1 to 4, and what they leave out."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hush.papers.langevin.checks import recursion, temperature, u_shape
-from hush.papers.langevin.images import figure_3, figure_4
-from hush.papers.langevin.lab import LangevinLab, Setting, curves, first_within
-from hush.papers.langevin.private import private
-from hush.papers.langevin.reference import logistic
+from hush.papers.fa_ld.checks import recursion, temperature, u_shape
+from hush.papers.fa_ld.images import figure_3, figure_4
+from hush.papers.fa_ld.lab import LangevinLab, Setting, curves, first_within
+from hush.papers.fa_ld.private import private
+from hush.papers.fa_ld.reference import logistic
 from hush.papers.writing import Paper, Picture, Section, judged
 from hush.posterior import wasserstein
 from hush.report.style import PALETTE, Drawing, drawing, dress
@@ -230,7 +230,7 @@ def _partial_claims(lab: LangevinLab, settled: dict[float, float], partial: dict
 
 LANGEVIN = Paper(
     "Federated averaging Langevin dynamics",
-    "What paper 004 (On convergence of federated averaging Langevin dynamics) shows, run again with hush. Its "
+    "What paper fa-ld (On convergence of federated averaging Langevin dynamics) shows, run again with hush. Its "
     "theorems, printed and corrected, are in `hush.theory.langevin`, `langevin_participation` and `langevin_privacy`; "
     "the exact law of every round on Gaussian targets is in `hush.theory.langevin_gaussian`.",
     {

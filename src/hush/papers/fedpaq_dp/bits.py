@@ -11,7 +11,7 @@ from hush.core.algorithm import init_client, init_server
 from hush.core.keys import at, root
 from hush.core.problem import Problem, Vector
 from hush.core.round import broadcast, client_step
-from hush.papers.fedpaq.lab import FedPAQLab, Setting
+from hush.papers.fedpaq_dp.lab import FedPAQLab, Setting
 from hush.papers.writing import Picture, Section, only_when
 from hush.report.plots import Line, draw
 from hush.report.style import PALETTE, drawing, dress

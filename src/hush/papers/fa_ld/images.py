@@ -12,7 +12,7 @@ import pandas as pd
 from hush import tasks
 from hush.algorithms import fa_ld
 from hush.core.problem import Problem
-from hush.papers.langevin.lab import LangevinLab
+from hush.papers.fa_ld.lab import LangevinLab
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.posterior import labels, scores
 from hush.posterior.tables import POINT, predictions

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hush.papers.langevin.lab import LangevinLab, Setting, Walk, first_within
+from hush.papers.fa_ld.lab import LangevinLab, Setting, Walk, first_within
 from hush.papers.writing import Picture, Section, judged, only_when
 from hush.posterior import wasserstein
 from hush.report.style import PALETTE, Drawing, drawing, dress

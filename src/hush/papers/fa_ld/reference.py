@@ -10,7 +10,7 @@ from hush import tasks
 from hush.algorithms import fa_ld
 from hush.core.algorithm import Algorithm, InTurn
 from hush.local import ControlVariate, Gradient, GradientCorrection, LocalSGD, Scaffold
-from hush.papers.langevin.lab import LangevinLab
+from hush.papers.fa_ld.lab import LangevinLab
 from hush.papers.writing import Picture, Section, judged
 from hush.posterior import Posterior, reference_posterior, wasserstein
 from hush.report.style import PALETTE, Drawing, drawing, dress

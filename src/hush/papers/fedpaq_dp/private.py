@@ -1,4 +1,4 @@
-"""The private half of papers 000 and 003: Figures 2, 3 (b) and 4, at the ε the paper names and at the ε that it is.
+"""The private half of paper fedpaq-dp: Figures 2, 3 (b) and 4, at the ε the paper names and at the ε that it is.
 
 The paper's ε is for one round, by eq 16. Three kinds of noise are set beside each other, each with that ε in its own
 reckoning: on the update with the sensitivity that is proved for it, on every local step, and on the update with the
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hush.core.problem import Population
-from hush.papers.fedpaq.lab import DELTA, FedPAQLab, PrivateSetting, Setting
+from hush.papers.fedpaq_dp.lab import DELTA, FedPAQLab, PrivateSetting, Setting
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.privacy import calibrate
 from hush.privacy.printed import equation_16_noise

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fa_ld
-from hush.papers.langevin.lab import LangevinLab
+from hush.papers.fa_ld.lab import LangevinLab
 from hush.papers.writing import Section, judged
 from hush.privacy.shown import rounded_up
 from hush.runs.run import run

@@ -1,4 +1,4 @@
-"""The settings of paper 000's experiments, and runs of them that are made once however often they are asked for."""
+"""The settings of paper fedpaq-dp's experiments, and runs of them that are made once however often they are asked for."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -73,7 +73,7 @@ class OneRoundLate(eqx.Module):
 AUTHORS = Setting(batch=64, epochs=True, scale=1.0, weight_decay=1e-3)
 
 
-DELTA = 1e-4  # of paper 000
+DELTA = 1e-4  # of paper fedpaq-dp
 
 
 @dataclass(frozen=True)

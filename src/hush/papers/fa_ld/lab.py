@@ -1,4 +1,4 @@
-"""The settings of paper 004's simulations: chains of FA-LD on Gaussian targets, beside the exact law of every round.
+"""The settings of paper fa-ld's simulations: chains of FA-LD on Gaussian targets, beside the exact law of every round.
 
 N = 50 clients of n_c = 1000 points each, Σ = [[5, −2], [−2, 1]], τ = 1 and 300 chains, as in section 7.1 (n_c is not
 given there; 1000 makes the printed values of γ², which it calls γ, come out). W2 is that of the Gaussians with the

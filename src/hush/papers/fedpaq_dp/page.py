@@ -1,4 +1,4 @@
-"""Differential privacy meets federated learning under communication constraints: papers 000 and 003.
+"""Differential privacy meets federated learning under communication constraints: paper fedpaq-dp.
 
 Each function is one experiment of the paper, or one that its text asks for. Settings that the paper does not give are
 named in the section they belong to.
@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from hush.papers.fedpaq.bits import compressors, curves_against_bits, measured_bits, theory
-from hush.papers.fedpaq.lab import AUTHORS, FedPAQLab, Setting
-from hush.papers.fedpaq.private import composed_budget, figure_4, figure_4_clip, figures_2_and_3
+from hush.papers.fedpaq_dp.bits import compressors, curves_against_bits, measured_bits, theory
+from hush.papers.fedpaq_dp.lab import AUTHORS, FedPAQLab, Setting
+from hush.papers.fedpaq_dp.private import composed_budget, figure_4, figure_4_clip, figures_2_and_3
 from hush.papers.writing import Claim, Paper, Picture, Section, judged, only_when
 from hush.report.plots import Line, chart
 from hush.store.records import final
@@ -229,7 +229,7 @@ def _rises(records: pd.DataFrame) -> tuple[float, float]:
 
 FEDPAQ = Paper(
     "FedPAQ under communication constraints",
-    "What papers 000 and 003 (Differential privacy meets federated learning under communication constraints) show, "
+    "What paper fedpaq-dp (Differential privacy meets federated learning under communication constraints) show, "
     "run again with hush: first without privacy, then with. The bound that ranks these settings is in "
     "`hush.theory.fedpaq`.",
     {

@@ -1,0 +1,1 @@
+"""Federated averaging Langevin dynamics: paper fa-ld."""

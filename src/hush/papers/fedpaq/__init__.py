@@ -1,1 +1,0 @@
-"""Communication-constrained private federated learning: paper 000."""

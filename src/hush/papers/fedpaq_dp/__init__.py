@@ -1,0 +1,1 @@
+"""Communication-constrained private federated learning: paper fedpaq-dp."""

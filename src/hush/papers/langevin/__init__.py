@@ -1,1 +1,0 @@
-"""Federated averaging Langevin dynamics: paper 004."""
