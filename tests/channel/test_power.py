@@ -97,8 +97,8 @@ def test_the_equations(name):
 def test_mean_and_variance_of_the_estimator(name):
     """The air, played: y = Σ h_k x_k + n, ĝ = y/c, for gradients with mean g and E‖g_k‖² = (1 + ε)‖g‖².
 
-    Var ĝ = (Σa_k²) ε‖g‖² + d N0/c²: paper alignment, section III.A.2, with a_k = ψ_k/c. Bounds of five standard errors; for
-    one seed in a hundred thousand a right rule fails.
+    Var ĝ = (Σa_k²) ε‖g‖² + d N0/c²: paper alignment, section III.A.2, with a_k = ψ_k/c. Bounds of five standard errors:
+    for one seed in a hundred thousand a right rule fails.
     """
     draws, (rounds, d) = np.random.default_rng(5), (20_000, 3)
     power, bound = np.array([4.0, 1.0, 0.25, 9.0, 4.0]), 2.0

@@ -88,7 +88,7 @@ def test_fedprox(matrices, quadratic):
 
 
 def test_fedpaq(matrices, quadratic):
-    """Paper fedpaq-dp, eqs 6 and 20: each update rounded to ‖v‖ϑ/s, up where an address' uniform number is below the rest."""
+    """Paper fedpaq-dp, eqs 6 and 20: each update rounded to ‖v‖ϑ/s, up where its address' uniform number is below."""
     algorithm = hush.fedpaq(clients=2, steps=STEPS, lr=LR, levels=3)
     x, expected = np.zeros(3), []
     for k, chosen in enumerate(cohorts(algorithm, quadratic)):

@@ -5,7 +5,9 @@ Updates are clipped, fixed or by a private quantile, and noise covers what one c
 
 from dataclasses import replace
 from math import sqrt
+from typing import Unpack
 
+from hush.algorithms.assembly import Training, trained
 from hush.algorithms.ce_fedavg import CLIPPED, ce_fedavg
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
@@ -24,6 +26,7 @@ PLACES = ("server", "client")
 QUANTILE, INDICATOR = 0.5, 0.1  # of adaptive clipping: what to follow, and what its one number weighs beside an update
 
 
+@trained
 def dp_fedavg(
     clients: int,
     population: int,
@@ -39,13 +42,8 @@ def dp_fedavg(
     noise: str = "server",
     bands: int | None = None,
     levels: int | None = None,
-    steps: int | None = None,
-    epochs: int | None = None,
-    lr: Rate = 0.1,
-    batch: int | None = None,
     server_lr: Rate = 1.0,
-    weight_decay: float = 0.0,
-    sampling: str = "shuffled",
+    **training: Unpack[Training],
 ) -> Algorithm:
     """FedAvg on about `clients` of `population` clients a round, private at client level.
 
@@ -56,6 +54,8 @@ def dp_fedavg(
                           (then sampling is not counted upon to hide anybody, and draw is uniform or cyclic)
     bands, rounds         noise correlated over the rounds, which largely cancels in the model; with draw="cyclic"
     levels                QSGD on each update: before the clipping, or after the noise where clients add it
+
+    Other settings as in fedavg.
     """
     for name, value, names in (("draw", draw, DRAWS), ("noise", noise, PLACES), ("clipping", clipping, CLIPPED)):
         known(name, value, names)
@@ -68,18 +68,7 @@ def dp_fedavg(
         raise ValueError("correlated noise (bands) goes with draw='cyclic', noise at the server and a fixed clip")
     if adaptive and clipping == "model":
         raise ValueError("adaptive clipping follows updates, not models: clipping must be 'difference'")
-    plain = ce_fedavg(
-        None,
-        clip=1.0 if clip is None else clip,
-        clipping=clipping,
-        steps=steps,
-        epochs=epochs,
-        lr=lr,
-        batch=batch,
-        server_lr=server_lr,
-        weight_decay=weight_decay,
-        sampling=sampling,
-    )
+    plain = ce_fedavg(clip=1.0 if clip is None else clip, clipping=clipping, server_lr=server_lr, **training)
     plain = replace(plain, cohort=_cohort(draw, clients, population))
     if adaptive:
         follows = ClippedToBroadcast(plain.local, INDICATOR)

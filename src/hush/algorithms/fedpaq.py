@@ -1,4 +1,4 @@
-"""FedPAQ: paper fedpaq-dp, eq 6 and Algorithm 1 (Reisizadeh et al., AISTATS 2020): FedAvg whose updates are quantised."""
+"""FedPAQ: FedAvg with quantised updates; paper fedpaq-dp, eq 6 and Algorithm 1 (Reisizadeh et al., AISTATS 2020)."""
 
 from dataclasses import replace
 from typing import Unpack

@@ -96,7 +96,7 @@ class Constant(MemorylessFading):
 
 
 class GaussianReal(MemorylessFading):
-    """h ~ N(mean, variance), real: paper alignment, section IV. It may be negative; the power rules say what follows."""
+    """h ~ N(mean, variance), real: paper alignment, section IV. It may be negative: the power rules say what then."""
 
     mean: float
     variance: float

@@ -73,7 +73,7 @@ class PowerRule(eqx.Module):
     def levels(
         self, size: jax.Array, wanted: jax.Array, noise_variance: float | jax.Array, statistics: Statistics
     ) -> tuple[jax.Array, jax.Array]:
-        """√α [K] and 1/c, from the sizes |ψ| [K] and the weights [K]: 0 for a client that cannot be heard, or is not asked.
+        """√α [K] and 1/c, from the sizes |ψ| [K] and the weights [K]: 0 for a client that is not heard or not asked.
 
         What is answered for the silent, or in a round where all are, does not count.
         """
@@ -106,7 +106,7 @@ def _inverted(size: jax.Array, wanted: jax.Array) -> tuple[jax.Array, jax.Array]
 
 
 class Alignment(PowerRule):
-    """a_k = w_k: √α_k = min_i |ψ_i| / |ψ_k| and c = K · min_i |ψ_i| for equal weights; paper alignment, equations (5), (6).
+    """a_k = w_k: √α_k = min_i |ψ_i| / |ψ_k| and c = K · min_i |ψ_i| for equal weights; paper alignment, eqs (5), (6).
 
     For weights that differ c = min_i |ψ_i|/w_i and √α_k = c w_k/|ψ_k|. The weakest client sets the noise, √N0/c. One
     that cannot be heard at all does not: it is left out, and the weights of the others grow to the same sum.
@@ -124,7 +124,7 @@ class Alignment(PowerRule):
 class TruncatedInversion(PowerRule):
     """Alignment of those with |ψ_k| ≥ threshold; the others stay silent and their weight goes to the rest.
 
-    A threshold on the channel's gain, as in Zhu, Wang and Huang (reference 3 of paper alignment), is √P/L times that here.
+    A threshold on the channel's gain, as in Zhu, Wang and Huang (paper alignment, reference 3), is √P/L times this.
     The level is that of the weakest who sends, not of the threshold: the same coefficients in less noise.
     """
 
@@ -179,7 +179,7 @@ class Given(Divisor):
 
 
 class BestBound(Divisor):
-    """c* = S + εQ/S, Q = Σψ_k²: where m_t of paper alignment's Theorem 2 is largest, for E‖message‖² ≤ (1 + ε)‖mean‖²."""
+    """c* = S + εQ/S, Q = Σψ_k²: where m_t of paper alignment, Theorem 2, is largest; E‖message‖² ≤ (1 + ε)‖mean‖²."""
 
     epsilon: float
 

@@ -131,7 +131,7 @@ def one_phase(
 
 
 def watched(update: Vector, last_move: Vector) -> Info:
-    """Paper clipping, section 2.2: the length of a client's update before the uplink, and its angle to the last global one.
+    """Paper clipping, section 2.2: how long a client's update is before the uplink; its angle to the last global one.
 
     Only a simulation can watch: publishing these would void any privacy guarantee.
     """

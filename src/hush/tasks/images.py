@@ -97,9 +97,9 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
     task.__name__ = task.__qualname__ = name
     task.__doc__ = f"""The {name} images over `clients` clients, with a model by name or one of your own.
 
-    The partition is i.i.d. unless one of these is given: `classes_per_client` (paper fedpaq-dp's HET), `dominant_classes`
-    (paper clipping's mixture: so many classes hold 92 %), `dirichlet` (its α), `power_law` (the exponent of sizes).
-    `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.
+    The partition is i.i.d. unless one of these is given: `classes_per_client` (HET of paper fedpaq-dp),
+    `dominant_classes` (the mixture of paper clipping: so many classes hold 92 %), `dirichlet` (its α) or `power_law`
+    (the exponent of sizes). `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.
     Pixels are scaled to [0, 1]; `standardise` also takes off the mean and divides by the deviation of each channel.
     """
     return task

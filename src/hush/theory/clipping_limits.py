@@ -1,4 +1,4 @@
-"""Where clipped federated averaging comes to rest on scalar quadratics: paper clipping, Claims 2.1 and 2.2, and Table 1.
+"""Where clipped federated averaging comes to rest on scalar quadratics: paper clipping, Claims 2.1, 2.2 and Table 1.
 
 Client i holds f_i(x) = ½(A_i x − b_i)², and Q full gradient steps of size η move it by −Λ_i ∇f_i(x) with
 Λ_i = (1 − (1 − ηA_i²)^Q)/A_i². Everyone takes part, nothing is random. What is computed is corrected:

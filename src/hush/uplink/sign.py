@@ -21,7 +21,7 @@ def _mean(values: jax.Array) -> jax.Array:
 
 
 class Sign(Compressor):
-    """‖v‖₁/d · sign(v): SignSGD with the scale that is nearest to v (Bernstein et al., ICML 2018; paper fedpaq-dp, Remark 1).
+    """‖v‖₁/d · sign(v): SignSGD with the scale that is nearest to v (Bernstein et al., ICML 2018; paper fedpaq-dp).
 
     It is biased, and no number of clients averages that away: put `ErrorFeedback` around it.
     """

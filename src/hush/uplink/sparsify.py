@@ -25,7 +25,7 @@ def _at_most(k: int, dimension: int) -> None:
 
 
 class TopK(Compressor):
-    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters": paper fedpaq-dp).
+    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters", fedpaq-dp).
 
     It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
     """

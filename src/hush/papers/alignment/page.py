@@ -269,8 +269,8 @@ def digital(lab: AlignmentLab) -> Section:
 
 ALIGNMENT = Paper(
     "Aligned or not, over the air",
-    "What paper alignment (On the necessity of aligning gradients for wireless federated learning) shows, run again with "
-    "hush. Its theorems, printed and corrected, are in `hush.theory.alignment`.",
+    "What paper alignment (On the necessity of aligning gradients for wireless federated learning) shows, run again "
+    "with hush. Its theorems, printed and corrected, are in `hush.theory.alignment`.",
     {"2": figure_2, "3": figure_3, "not-iid": not_iid, "map": scheme_map, "digital": digital},
     lab=AlignmentLab,
     not_quick=("not-iid", "map", "digital"),

@@ -1,4 +1,4 @@
-"""The settings of paper clipping's experiments, and runs of them that are kept in folders, so that a page can be resumed.
+"""The settings of paper clipping's experiments, and runs of them, kept in folders so that a page can be resumed.
 
 EMNIST's digits are not at hand: MNIST stands in for them, over 480 clients of 125 examples with the paper's mixture
 (two classes hold 92 %). A run that is in its folder is read, one that was cut short goes on, any other is made: the

@@ -1,6 +1,6 @@
-"""Understanding clipping for federated learning: paper clipping. Table 1 is solved, Tables 2 to 4 and the figures are run.
+"""Understanding clipping for federated learning: paper clipping. Table 1 is solved, Tables 2 to 4 and figures are run.
 
-T and the step sizes are not given in the paper; ours stand in `clipping_lab`. Where the paper's number of a cell is not
+T and the step sizes are not given in the paper; ours stand in `lab`. Where the paper's number of a cell is not
 in its text, none stands beside ours.
 """
 
@@ -185,8 +185,8 @@ def bias_terms(lab: ClippingLab) -> Section:
 
 CLIPPING = Paper(
     "Clipping and client-level privacy",
-    "What paper clipping (Understanding clipping for federated learning) shows, run again with hush. EMNIST's digits are "
-    "not at hand: MNIST stands in. Its theorems, printed and corrected, are in `hush.theory.clipping`.",
+    "What paper clipping (Understanding clipping for federated learning) shows, run again with hush. EMNIST's digits "
+    "are not at hand: MNIST stands in. Its theorems, printed and corrected, are in `hush.theory.clipping`.",
     {
         "table-1": table_one,
         "table-2": table_two,

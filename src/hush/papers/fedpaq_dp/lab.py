@@ -1,4 +1,4 @@
-"""The settings of paper fedpaq-dp's experiments, and runs of them that are made once however often they are asked for."""
+"""The settings of paper fedpaq-dp's experiments, and runs of them, made once however often they are asked for."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
