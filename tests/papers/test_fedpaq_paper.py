@@ -16,19 +16,19 @@ from hush.privacy import describe
 
 @pytest.mark.slow
 def test_the_whole_paper_quickly(tmp_path, capsys):
-    paper.reproduce("fedpaq", None, True, tmp_path)
-    page = (tmp_path / "fedpaq.md").read_text()
+    paper.reproduce("fedpaq-dp", None, True, tmp_path)
+    page = (tmp_path / "fedpaq-dp.md").read_text()
     headings = ("Claims and verdicts", "The authors' table", "Equal bits", "Figure 2", "Figure 3", "measured bits")
     for heading in (*headings, "Figure 4 (a)", "At the composed ε", "Figures 2 and 3 (b), private"):
         assert heading in page
     assert "Made by `hush paper fedpaq-dp --quick`" in page
     assert "a trial of the code" in page
-    pictures = {path.stem for path in (tmp_path / "fedpaq").glob("*.png")}
+    pictures = {path.stem for path in (tmp_path / "fedpaq-dp").glob("*.png")}
     private = {"figure-4a", "figure-2-private", "figure-3b-private"}
     assert pictures == {"figure-2a", "figure-2b", "figure-3a", "figure-3b", "measured-bits", "against-bits", *private}
     for name in pictures:
         assert f"(fedpaq/{name}.png)" in page
-    assert str(tmp_path / "fedpaq.md") in capsys.readouterr().out
+    assert str(tmp_path / "fedpaq-dp.md") in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
     ],
 )
 def test_one_part_of_it(figure, shown, tmp_path):
-    paper.reproduce("fedpaq", figure, True, tmp_path)
-    page = (tmp_path / "fedpaq.md").read_text()
+    paper.reproduce("fedpaq-dp", figure, True, tmp_path)
+    page = (tmp_path / "fedpaq-dp.md").read_text()
     assert shown in page
     assert "Figure 2" not in page
 
 
 def test_what_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="unknown figure of fedpaq '7'; known: 2, 3"):
-        paper.reproduce("fedpaq", "7", True, tmp_path)
+    with pytest.raises(ValueError, match="unknown figure of fedpaq-dp '7'; known: 2, 3"):
+        paper.reproduce("fedpaq-dp", "7", True, tmp_path)
     with pytest.raises(ValueError, match="unknown paper 'fedpack'; did you mean 'fedpaq'"):
         paper.reproduce("fedpack", None, True, tmp_path)
 
@@ -109,7 +109,7 @@ def test_a_page_is_written_as_markdown(tmp_path):
 
 
 def test_every_paper_has_experiments():
-    assert set(PAPERS) == {"fedpaq", "clipping", "alignment", "langevin"}
+    assert set(PAPERS) == {"fedpaq-dp", "clipping", "alignment", "fa-ld"}
     assert list(PAPERS["fedpaq-dp"].experiments)[:4] == ["table", "equal-bits", "2", "3"]
     assert hush.fedpaq(steps=1).uplink[0].levels == 10
 

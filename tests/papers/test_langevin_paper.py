@@ -21,8 +21,8 @@ def lab():
 @pytest.mark.slow
 def test_the_figures_quickly(tmp_path):
     """The claim that simulated moments are the exact ones is in the page: here it must hold (fixed seed)."""
-    paper.reproduce("langevin", None, True, tmp_path)
-    page = (tmp_path / "langevin.md").read_text()
+    paper.reproduce("fa-ld", None, True, tmp_path)
+    page = (tmp_path / "fa-ld.md").read_text()
     for part in (
         "Figure 1 (b): heterogeneity",
         "Figure 2: partial participation",
@@ -32,7 +32,7 @@ def test_the_figures_quickly(tmp_path):
         assert part in page
     verdict = next(line for line in page.splitlines() if line.startswith("| the simulated moments are those"))
     assert "| holds |" in verdict
-    assert (tmp_path / "langevin" / "figure-1de.png").exists()
+    assert (tmp_path / "fa-ld" / "figure-1de.png").exists()
 
 
 def test_the_papers_target(lab):

@@ -45,7 +45,8 @@ TABLES = {
 def test_every_piece_is_judged(name):
     proofs, pieces, refused = TABLES[name]
     assert len(pieces) >= 2
-    assert set(proofs.proved) == {kind for called, kind in pieces.items() if called not in refused}
+    ours = {kind for kind in proofs.proved if kind.__module__.startswith("hush.")}  # other tests may register theirs
+    assert ours == {kind for called, kind in pieces.items() if called not in refused}
     assert set(proofs.refused) == {pieces[called] for called in refused}
 
 

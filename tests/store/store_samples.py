@@ -10,7 +10,8 @@ ROUNDS = 6
 
 def finished_run(path: Path, problem, rounds: int = ROUNDS, **asked) -> hush.Result:
     """A watched run of two repetitions that takes samples, so that every kind of file is there."""
-    asked = {"repetitions": 2, "evaluate_every": 2, "sample_every": 2, "watch": True, "progress": False} | asked
+    looked_at = {"evaluate_every": 2, "sample_every": 2, "watch": True, "evaluate_clients": True}
+    asked = {"repetitions": 2, "progress": False} | looked_at | asked
     return hush.run(hush.scaffold(clients=3, steps=2, lr=0.1, batch=4), problem, rounds, folder=path, **asked)
 
 
