@@ -200,14 +200,14 @@ def test_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("name", COMPRESSORS)
-@given(seed=st.integers(0, 2**32 - 1), nonzero=st.integers(0, DIMENSION))
-@settings(max_examples=15)
-def test_no_message_costs_more_than_the_most(name, seed, nonzero):
+@pytest.mark.parametrize("name", [name for name, each in COMPRESSORS.items() if each.fixed_bits(DIMENSION) is None])
+def test_no_message_costs_more_than_the_most(name):
     """However many numbers there are and wherever they stand: the bits that are counted are within the bound."""
-    compressor, draws = COMPRESSORS[name], np.random.default_rng(seed)
-    vector = np.zeros(DIMENSION, np.float32)
-    vector[draws.permutation(DIMENSION)[:nonzero]] = draws.normal(size=nonzero)
-    code = compressor.quantise(root(seed), jnp.asarray(vector))
-    assert int(count(compressor.bits(code, DIMENSION))) <= compressor.most_bits(DIMENSION) < 64 * DIMENSION + 500
+    compressor, draws = COMPRESSORS[name], np.random.default_rng(0)
+    vectors = np.zeros((400, DIMENSION), np.float32)
+    for vector in vectors:
+        nonzero = draws.integers(0, DIMENSION + 1)
+        vector[draws.permutation(DIMENSION)[:nonzero]] = draws.normal(size=nonzero)
+    bits = jax.jit(jax.vmap(lambda vector: count(compressor.bits(compressor.quantise(root(1), vector), DIMENSION))))
+    assert bits(vectors).numbers().max() <= compressor.most_bits(DIMENSION) < 64 * DIMENSION + 500
     assert ErrorFeedback(compressor).most_bits(DIMENSION) == compressor.most_bits(DIMENSION)

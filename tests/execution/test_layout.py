@@ -187,3 +187,25 @@ def test_scaffold_with_unequal_clients_keeps_the_weighted_mean(unequal):
 def test_the_model_comes_back_as_it_went(unequal):
     model = unravelled(unequal, final(hush.fedavg(), unequal).models[0])
     assert jax.tree.structure(model) == jax.tree.structure(unequal.init(root(0)))
+
+
+def test_the_work_of_a_step_is_analysed_once_for_all_of_the_same_shapes(unequal, quadratic, monkeypatch):
+    """Other step sizes are no other work; another number of steps, batch or problem is looked at anew."""
+    from hush.execution import layout
+
+    seen = []
+    monkeypatch.setattr(layout, "_KNOWN_OPERATIONS", {})
+    analysed = layout._client_steps
+    monkeypatch.setattr(layout, "_client_steps", lambda *pair: seen.append(pair) or analysed(*pair))
+    for lr in (0.1, 0.2):
+        Simulation(hush.fedavg(steps=2, lr=lr), unequal)
+    assert len(seen) == 1
+    for algorithm, problem in (
+        (hush.fedavg(steps=3), unequal),
+        (hush.fedavg(steps=2, batch=3), unequal),
+        (hush.fedavg(steps=2), quadratic),
+        (replace(hush.fedavg(steps=2), uplink=(Lossy(),)), unequal),
+    ):
+        Simulation(algorithm, problem)
+    assert len(seen) == 5
+    assert len(layout._KNOWN_OPERATIONS) == 5

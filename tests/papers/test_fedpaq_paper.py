@@ -48,7 +48,7 @@ def test_one_part_of_it(figure, shown, tmp_path):
 def test_what_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="unknown figure of fedpaq-dp '7'; known: 2, 3"):
         paper.reproduce("fedpaq-dp", "7", True, tmp_path)
-    with pytest.raises(ValueError, match="unknown paper 'fedpack'; did you mean 'fedpaq'"):
+    with pytest.raises(ValueError, match="unknown paper 'fedpack'; did you mean 'fedpaq-dp'"):
         paper.reproduce("fedpack", None, True, tmp_path)
 
 

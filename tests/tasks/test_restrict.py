@@ -19,7 +19,7 @@ from hush.tasks.problem import supervised
 
 
 @given(chosen=st.sets(st.integers(0, 6), min_size=1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_the_same_clients_and_no_others_examples(unequal, chosen):
     part = unequal.restrict(sorted(chosen))
     sizes = np.asarray(unequal.population.sizes)

@@ -1,7 +1,9 @@
 """How much at once: the numbers that make a run fast on a machine and change nothing else."""
 
 import sys
+from collections.abc import Hashable
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,6 +24,9 @@ MEMORY_SHARE = 0.6
 # one of 4; at 4 million operations a step it begins to lose).
 SMALL_STEP = 1_000_000
 CPU_TOGETHER = 8_000_000
+# The operations of so many algorithms on so many problems are remembered: tracing takes longer than all other checks.
+MOST_KNOWN = 64
+_KNOWN_OPERATIONS: dict[Hashable, tuple[float, ...]] = {}
 
 
 def choose(
@@ -83,9 +88,37 @@ def _together(algorithm: Algorithm | InTurn, problem: Problem) -> int:
     """
     if dimension(problem) > SMALL_STEP:  # no step over all parameters can be small: spare the tracing
         return 1
-    # The analysis counts the body of a loop once, so this is the work of a step and not of a round.
-    costs = [(lowered.cost_analysis() or {}).get("flops", 0) for lowered in _client_steps(algorithm, problem)]
+    costs = _operations(algorithm, problem)
     return int(CPU_TOGETHER // max(costs)) if all(0 < cost <= SMALL_STEP for cost in costs) else 1
+
+
+def _operations(algorithm: Algorithm | InTurn, problem: Problem) -> tuple[float, ...]:
+    """The floating-point operations of one local step, by phase; of what has the same shapes they are looked up."""
+    shapes = _shapes((algorithm, problem))
+    if shapes not in _KNOWN_OPERATIONS:
+        # The analysis counts the body of a loop once, so this is the work of a step and not of a round.
+        steps = _client_steps(algorithm, problem)
+        while len(_KNOWN_OPERATIONS) >= MOST_KNOWN:
+            _KNOWN_OPERATIONS.pop(next(iter(_KNOWN_OPERATIONS)))
+        _KNOWN_OPERATIONS[shapes] = tuple((step.cost_analysis() or {}).get("flops", 0) for step in steps)
+    return _KNOWN_OPERATIONS[shapes]
+
+
+def _shapes(tree: Any) -> Hashable:
+    """A tree by its structure, the shapes of its arrays, and what else is no float: all that its operations hang on."""
+    leaves, structure = jax.tree.flatten(tree)
+    found = (
+        structure,
+        tuple(
+            (leaf.shape, str(leaf.dtype)) if eqx.is_array(leaf) else float if isinstance(leaf, float) else leaf
+            for leaf in leaves
+        ),
+    )
+    try:
+        hash(found)
+    except TypeError:  # a setting that cannot be compared: nothing is the same as this
+        return object()
+    return found
 
 
 def _clients_that_fit(algorithm: Algorithm | InTurn, problem: Problem) -> int:
