@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from hush.core.check import positive
-from hush.core.contract import Info, LocalRule, Message, State
+from hush.core.contract import Info, Message, State
 from hush.core.keys import Key
-from hush.core.problem import ClientData, Params, Population, Vector
+from hush.core.problem import ClientData, Params, Vector
+from hush.local.around import AroundTraining
 from hush.local.directions import Direction, Proximal, Step
 from hush.local.sgd import LocalSGD
 
@@ -26,7 +27,7 @@ class LinearPenalty(Direction):
         return jax.tree.map(jnp.subtract, gradient, context)
 
 
-class Dynamic(LocalRule):
+class Dynamic(AroundTraining):
     """Minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², then h_i ← h_i − α·(what was sent): Acar et al., ICLR 2021, eq 1.
 
     h_i comes to ∇f_i at the client's own answer. It moves by what was *sent*, as the server's mean of them does.
@@ -48,13 +49,6 @@ class Dynamic(LocalRule):
     def alpha(self) -> Any:
         """α, which the proximal term holds."""
         return next(turn.mu for turn in self.inner.direction if isinstance(turn, Proximal))
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.inner.needs
-
-    def check(self, population: Population) -> None:
-        self.inner.check(population)
 
     def init(self, model: Vector) -> State:
         return {"gradient": jnp.zeros_like(model)}

@@ -5,13 +5,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from hush.core.contract import Info, LocalRule, Message, State
+from hush.core.contract import Info, Message, State
 from hush.core.keys import Key
-from hush.core.problem import ClientData, Population, Vector
-from hush.local.sgd import LocalSGD, plain_steps
+from hush.core.problem import ClientData, Vector
+from hush.local.around import AroundTraining, plain_steps
+from hush.local.sgd import LocalSGD
 
 
-class Normalised(LocalRule):
+class Normalised(AroundTraining):
     """Sends Δ_i/τ_i and τ_i, the number of its steps (Wang et al., NeurIPS 2020, eq 10 with ‖a_i‖₁ = τ_i)."""
 
     inner: LocalSGD
@@ -21,13 +22,6 @@ class Normalised(LocalRule):
         if not isinstance(self.inner, LocalSGD) or self.inner.send != "update":
             raise ValueError(f"Normalised takes a LocalSGD that sends its update, found {self.inner!r}")
         plain_steps("Normalised", self.inner)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.inner.needs
-
-    def check(self, population: Population) -> None:
-        self.inner.check(population)
 
     def template(self, model: Vector) -> Message:
         return {"update": model, "length": model[:1]}

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from jax import random
 
 from hush.core.check import positive
-from hush.core.contract import Info, LocalRule, Message, State
+from hush.core.contract import Info, Message, State
 from hush.core.grid import Grid, check_grid
 from hush.core.keys import Key, at
-from hush.core.problem import ClientData, Population, Vector
+from hush.core.problem import ClientData, Vector
+from hush.local.around import AroundTraining, plain_steps
 from hush.local.clipped import ClippedPerExample
 from hush.local.directions import Proximal, WeightDecay
-from hush.local.sgd import LocalSGD, plain_steps
+from hush.local.sgd import LocalSGD
 
 
 def output_sensitivity(
@@ -47,7 +48,7 @@ def output_rounding(
     return 2.0**-23 * (steps + 1) * model.size**0.5 * ((1 + 3 * pull) * most + 3 * lr * bound)
 
 
-class Perturbed(LocalRule):
+class Perturbed(AroundTraining):
     """x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size.
 
     To what is proved of exact numbers is added what rounding can do beside a model of large ones.
@@ -79,13 +80,6 @@ class Perturbed(LocalRule):
         """The noise multiplier to account with, of an update of d numbers, as `ClippedPerExample` has it for a step."""
         z = float(self.noise_multiplier)
         return z if self.grid is None else self.grid.multiplier(z, dimension)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.inner.needs
-
-    def check(self, population: Population) -> None:
-        self.inner.check(population)
 
     def sensitivity(self, broadcast: Mapping[str, Any], size: int | jax.Array) -> float | jax.Array:
         """Δ_k of a client with so many examples."""

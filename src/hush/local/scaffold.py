@@ -5,13 +5,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from hush.core.contract import Info, LocalRule, Message, State
+from hush.core.contract import Info, Message, State
 from hush.core.keys import Key
-from hush.core.problem import ClientData, Population, Vector
-from hush.local.sgd import LocalSGD, plain_steps
+from hush.core.problem import ClientData, Vector
+from hush.local.around import AroundTraining, plain_steps
+from hush.local.sgd import LocalSGD
 
 
-class Scaffold(LocalRule):
+class Scaffold(AroundTraining):
     """Paper fedpaq-dp, eqs 7 to 9: beside the update Δx a client sends c_i⁺ − c_i = −c − Δx/(Eη).
 
     The client then moves its own control variate by what was *sent*, so that with a lossy uplink, too, the server's c
@@ -28,13 +29,6 @@ class Scaffold(LocalRule):
                 f"found {self.inner!r}"
             )
         plain_steps("Scaffold", self.inner)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.inner.needs
-
-    def check(self, population: Population) -> None:
-        self.inner.check(population)
 
     def init(self, model: Vector) -> State:
         return {"own": jnp.zeros_like(model)}

@@ -147,11 +147,3 @@ class LocalSGD(LocalRule):
 
         moments = () if self.optimiser is None else self.optimiser.init(start)
         return lax.fori_loop(0, steps, step, (start, moments))[0], steps
-
-
-def plain_steps(who: str, training: LocalSGD) -> None:
-    """Refuse training whose update is not E steps of one size along its directions, for rules that rely on that."""
-    if training.pace != "round":
-        raise ValueError(f"{who} reckons with one step size a round, found pace={training.pace!r}")
-    if training.optimiser is not None:
-        raise ValueError(f"{who} reckons with plain steps of SGD, found the optimiser {training.optimiser.name!r}")
