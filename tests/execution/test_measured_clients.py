@@ -21,7 +21,7 @@ def by_loop(problem, vectors):
     return {"loss": loss, "accuracy": accuracy}
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_global_and_the_personal_model_of_each_client(unequal, devices, monkeypatch):
     monkeypatch.setattr("hush.core.evaluation.EVALUATE_AT_ONCE", 4)  # of 13 examples at the most
     simulation = Simulation(hush.ditto(3, steps=2, lr=0.5), unequal, repetitions=2, devices=devices)

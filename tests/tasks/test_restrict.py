@@ -45,7 +45,10 @@ def test_all_parts_together_are_the_objective(unequal):
     assert sum(parts) == pytest.approx(float(measures(unequal, params)["train_loss"]), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["fedavg", "scaffold", "private_fedpaq", "fa_ld"])
+@pytest.mark.parametrize(
+    "name",
+    ["fedavg", "fa_ld", *(pytest.param(name, marks=pytest.mark.slow) for name in ("scaffold", "private_fedpaq"))],
+)
 def test_a_device_that_holds_itself_alone_answers_as_in_the_simulation(unequal, name):
     settings_ = {
         "fedavg": {"epochs": 1, "batch": 3, "sampling": "shuffled"},
