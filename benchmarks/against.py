@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commit")
     parser.add_argument("--workloads", default=",".join(workloads.WORKLOADS))
-    parser.add_argument("--turns", type=lambda text: range(int(text)), default=range(5))
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds-limit", type=float, default=20.0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
