@@ -37,7 +37,8 @@ def print_summary(result: Result) -> None:
     if records.empty:
         print(f"{title}, before the first evaluation")
         return
-    columns, costs = measures(records), [name for name in TOTALS if column(name).told <= SUMMARIES and name in records]
+    columns = measures(records)
+    costs = [name for name in TOTALS if column(name).shown_in <= SUMMARIES and name in records]
     rows = [
         [f"{value:g}" for value in point.settings.values()]
         + [with_spread(name, *summary(point.frame, name)) for name in columns]
@@ -51,7 +52,7 @@ def print_summary(result: Result) -> None:
 def print_comparison(frame: pd.DataFrame) -> None:
     """Runs side by side."""
     loss = "test_loss" if "test_loss" in frame.columns else "train_loss"
-    shown = {*COMPARED, loss, *(each.name for each in COLUMNS if each.told == EVERYWHERE)}
+    shown = {*COMPARED, loss, *(each.name for each in COLUMNS if each.shown_in == EVERYWHERE)}
     names = [str(name) for name in frame.columns if name in shown or "." in str(name)]
     rows = [[_cell(name, row) for name in names] for _, row in frame.iterrows()]
     print_table([name if "." in name else column(name).label for name in names], rows)

@@ -16,7 +16,7 @@ from hush.core.check import shown
 
 Role = Literal["identity", "measure", "total", "information"]
 UnitName = Literal["", "count", "clients", "share", "bit", "s", "ε"]
-# Where a column is told: wherever a run is told of; in its summary too; in full tables too; in the records alone.
+# Where a column is shown: wherever a run is shown; from its summary on; from full tables on; in the records alone.
 EVERYWHERE, SUMMARIES, TABLES, RECORDS_ONLY = range(1, 5)
 # Several repetitions or lanes as one number.
 AGGREGATES: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "max": np.max}
@@ -35,7 +35,7 @@ class Column(NamedTuple):
     role: Role
     unit: UnitName = ""
     aggregate: Literal["mean", "max"] = "mean"
-    told: int = TABLES
+    shown_in: int = TABLES
     axis: int = 0  # its place among what the curves of a page are drawn against; 0 is none
     short: str = ""  # one word for it on the line that shows how a run gets on; none is not shown there
     higher_is_better: bool = False
@@ -49,11 +49,11 @@ class Column(NamedTuple):
 # fmt: off
 COLUMNS = (
     Column("repetition", "repetition", "the number of the independent repetition", "identity", "count"),
-    Column("round", "rounds", "how many rounds are done", "identity", "count", told=EVERYWHERE, axis=3),
+    Column("round", "rounds", "how many rounds are done", "identity", "count", shown_in=EVERYWHERE, axis=3),
     Column("train_loss", "training loss", "the loss on all clients' training data", "measure", short="loss"),
-    Column("test_loss", "test loss", "the loss on the test examples", "measure", told=SUMMARIES),
+    Column("test_loss", "test loss", "the loss on the test examples", "measure", shown_in=SUMMARIES),
     Column("accuracy", "test accuracy", "the share of the test examples that are classified rightly", "measure",
-           "share", told=EVERYWHERE, short="accuracy", higher_is_better=True),
+           "share", shown_in=EVERYWHERE, short="accuracy", higher_is_better=True),
     Column("client_accuracy", "accuracy on clients' own data",
            "the accuracy of the model on each client's own data, a mean over the clients", "measure", "share",
            higher_is_better=True),
@@ -81,20 +81,20 @@ COLUMNS = (
     Column("predictive_ece", "calibration error, averaged",
            "their expected calibration error: how far they are from being right as often as they are sure", "measure"),
     Column("uplink_bits", "sent by all clients", "the bits that all clients have sent so far", "total", "bit",
-           told=EVERYWHERE, axis=1, short="sent"),
+           shown_in=EVERYWHERE, axis=1, short="sent"),
     Column("downlink_bits", "sent to all clients", "the bits that all clients have been told so far", "total", "bit"),
     Column("iterations", "local steps of a client",
            "local steps of a client so far: in each round, the mean over those who take part", "total", "count",
-           told=RECORDS_ONLY, axis=4),
+           shown_in=RECORDS_ONLY, axis=4),
     Column("channel_uses", "channel uses",
            "how often the channel was used so far, over the air: by all clients of a round at once", "total", "count",
-           told=SUMMARIES, axis=2),
+           shown_in=SUMMARIES, axis=2),
     Column("energy", "energy on the air", "the energy that all clients have put on the air so far", "total", axis=6),
     Column("epsilon", "privacy spent, ε",
            "ε of the client that has spent most so far, where there is a privacy guarantee", "total",
-           "ε", aggregate="max", told=EVERYWHERE, axis=5, short="ε"),
+           "ε", aggregate="max", shown_in=EVERYWHERE, axis=5, short="ε"),
     Column("seconds", "training time", "time in rounds so far; compiling and evaluating are left out", "total", "s",
-           told=SUMMARIES, axis=7),
+           shown_in=SUMMARIES, axis=7),
     Column("channel_seconds", "time on the channel",
            "the time that the bits sent so far take on the channel, where its capacity is given", "total", "s", axis=8),
     Column("participants", "clients taking part", "how many clients take part in a round", "information", "clients"),

@@ -68,8 +68,8 @@ class PhaseCosts:
     @property
     def downlink_bits(self) -> Amount:
         """To all clients that take part."""
-        told = self.client_downlink_bits
-        return Amount(told, told).times(self.fewest, self.places)
+        each = self.client_downlink_bits
+        return Amount(each, each).times(self.fewest, self.places)
 
     @property
     def energy(self) -> Amount:
@@ -157,7 +157,7 @@ def costs(algorithm: Algorithm | InTurn, problem: Problem | Population, dimensio
 
 def _phase(phase: Algorithm, model: Any, server: dict[str, Any], clients: int) -> PhaseCosts:
     lengths = [vector.size for vector in jax.eval_shape(phase.local.template, model).values()]
-    told = jax.tree.leaves([server[name] for name in phase.local.needs])
+    broadcast = jax.tree.leaves([server[name] for name in phase.local.needs])
     places, padded, analogue = phase.cohort.places(clients), phase.cohort.padded, phase.channel.analogue
     rate = getattr(phase.cohort, "rate", None)  # of a cohort that each client joins by its own coin
     usual = phase.cohort.usual(clients) if rate is None else float(rate) * clients
@@ -166,7 +166,7 @@ def _phase(phase: Algorithm, model: Any, server: dict[str, Any], clients: int) -
         fewest=0 if padded else places,
         places=places,
         client_uplink_bits=NOTHING if analogue else _sum(_message(phase.uplink, length) for length in lengths),
-        client_downlink_bits=BITS_PER_NUMBER * sum(leaf.size for leaf in told),
+        client_downlink_bits=BITS_PER_NUMBER * sum(leaf.size for leaf in broadcast),
         client_energy=_energy(phase.channel) if analogue else NOTHING,
         channel_uses=sum(lengths) if analogue else 0,
     )

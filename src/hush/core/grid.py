@@ -76,7 +76,7 @@ class Grid(eqx.Module):
             # but where there are several: mapped over clients, each has a call of its own.
             like = jax.ShapeDtypeStruct(shape, jnp.int32)
             draw = lambda scale, _: discrete_gaussian(int(scale), math.prod(shape)).astype(np.int32)  # noqa: E731
-            return io_callback(lambda *told: draw(*told).reshape(shape), like, scale, random.key_data(key))
+            return io_callback(lambda *arguments: draw(*arguments).reshape(shape), like, scale, random.key_data(key))
         deviation = jnp.sqrt(jnp.square(scale.astype(jnp.float32)) - 1 / 12)
         return jnp.rint(deviation * random.normal(key, shape)).astype(jnp.int32)
 

@@ -57,13 +57,13 @@ class Ledger:
         `downlink` is the bits each client is told, `uses` how often a round uses the channel for analogue messages.
         """
         self.channel_uses += uses * rounds
-        for phase, (log, told) in enumerate(zip(logs, downlink, strict=True)):
+        for phase, (log, bits) in enumerate(zip(logs, downlink, strict=True)):
             active = np.asarray(log.active)[:, :rounds]
             shape = self.client_uplink_bits.shape
             who = (np.arange(shape[0])[:, None, None] * shape[1] + np.asarray(log.ids)[:, :rounds])[active]
             taken = _summed(who, np.ones_like(who), shape)
             self.client_rounds[phase] += taken
-            self.client_downlink_bits += told * taken
+            self.client_downlink_bits += bits * taken
             self.client_uplink_bits += _summed(who, log.bits.numbers()[:, :rounds][active], shape)
             if (energy := np.asarray(log.energy)[:, :rounds][active]).any():
                 np.add.at(self.client_energy.reshape(-1), who, energy)

@@ -219,11 +219,11 @@ def _local(phase: Algorithm, problem: Problem, model: Any, template: Any, state:
     before = shapes(slot, rule, "init", rule.init, model)
     data, rest = eqx.partition(problem, eqx.is_array)
 
-    def told(state: Any) -> Any:
+    def announced(state: Any) -> Any:
         return broadcast(phase, state, root(0))
 
     def one(state: Any, before: Any, data: Any) -> Any:
-        return rule(root(0), told(state), before, eqx.combine(data, rest).client(0))
+        return rule(root(0), announced(state), before, eqx.combine(data, rest).client(0))
 
     found = shapes(slot, rule, "the call", one, state, before, data)
     message, memory, info = _unpacked(slot, rule, "a message, its memory and an info", found, 3)
@@ -237,7 +237,7 @@ def _local(phase: Algorithm, problem: Problem, model: Any, template: Any, state:
         _refuse(slot, rule, f"report {missing} in its info, as it declares", f"{sorted(info)}")
     if change := _same_tree(memory, before):
         _refuse(slot, rule, "return a memory like the one it began with", change)
-    after = shapes(slot, rule, "commit", lambda s, b, m: rule.commit(told(s), b, m), state, memory, message)
+    after = shapes(slot, rule, "commit", lambda s, b, m: rule.commit(announced(s), b, m), state, memory, message)
     if change := _same_tree(after, before):
         _refuse(slot, rule, "commit a memory like the one it began with", change)
     return set(info) - set(OWN_INFO)

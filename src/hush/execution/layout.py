@@ -74,9 +74,9 @@ def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.s
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
 
     def one(phase: Algorithm, data: Problem, model: jax.Array) -> object:
-        told = broadcast(phase, init_server(algorithm, model), root(0))
+        announced = broadcast(phase, init_server(algorithm, model), root(0))
         client = eqx.combine(data, rest).client(0)
-        return client_step(phase, at(root(0), "client"), told, init_client(phase, model), client)
+        return client_step(phase, at(root(0), "client"), announced, init_client(phase, model), client)
 
     return [jax.jit(partial(one, phase)).lower(shapes, model) for phase in algorithm.phases]
 

@@ -49,9 +49,9 @@ class ClippedToBroadcast(LocalRule):
         self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
     ) -> tuple[Message, State, Info]:
         message, memory, info = self.inner(key, broadcast, memory, data)
-        length, told = norm(message["update"]), broadcast["clip"][0]
+        length, announced = norm(message["update"]), broadcast["clip"][0]
         # A server may say anything: the message keeps its length all the same. NaN counts as the least.
-        bound = jnp.where(told >= LEAST_BOUND, jnp.minimum(told, LARGEST_BOUND), LEAST_BOUND)
+        bound = jnp.where(announced >= LEAST_BOUND, jnp.minimum(announced, LARGEST_BOUND), LEAST_BOUND)
         kept = length <= bound
         sent = {
             "update": clip(message["update"], length, bound) / bound,

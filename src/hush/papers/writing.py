@@ -33,10 +33,10 @@ def judged(text: str, holds: bool, evidence: str) -> Claim:
 
 def only_when(text: str, where: Sequence[bool], places: Sequence[str], evidence: str) -> Claim:
     """A claim that may hold in some places only, which are then named."""
-    held = [place for place, holds in zip(places, where, strict=True) if holds]
-    if len(held) in (0, len(places)):
-        return judged(text, bool(held), evidence)
-    return Claim(text, f"only when {', '.join(held)}", evidence)
+    true_in = [place for place, holds in zip(places, where, strict=True) if holds]
+    if len(true_in) in (0, len(places)):
+        return judged(text, bool(true_in), evidence)
+    return Claim(text, f"only when {', '.join(true_in)}", evidence)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def _(cohort: Poisson, clients: int) -> Drawn:
     rate = float(cohort.rate)
     words = f"each client drawn with probability {rate:.4g} a round"
     coefficient, sampling = 1 / (rate * clients), sampled.Poisson(rate)
-    told = (CLIENTS_KNOWN,)
-    return Drawn(coefficient, None, "add-or-remove", sampling, words, failure=OVERFLOW, assumptions=told)
+    assumed = (CLIENTS_KNOWN,)
+    return Drawn(coefficient, None, "add-or-remove", sampling, words, failure=OVERFLOW, assumptions=assumed)
 
 
 @by_cohort.register(Uniform, SchemeII)

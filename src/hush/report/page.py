@@ -32,7 +32,7 @@ from hush.store.records import (
 )
 
 # Of one run, a curve against its local steps would look like the one against its rounds.
-AGAINST = [name for name in AXES if column(name).told <= TABLES]
+AGAINST = [name for name in AXES if column(name).shown_in <= TABLES]
 SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
@@ -133,7 +133,7 @@ def _numbers(
     pairs += [("repetitions", formatting.count(records["repetition"].nunique()))]
     pairs += [("sweep points", formatting.count(len(found)))] if len(found) > 1 else []
     if len(found) == 1:
-        first = [name for name in TOTALS if column(name).told == EVERYWHERE and name in records.columns]
+        first = [name for name in TOTALS if column(name).shown_in == EVERYWHERE and name in records.columns]
         shown = [*measures(records)[:1], *first]
         pairs += [(column(name).label, formatting.in_words(name, summary(records, name)[0])) for name in shown]
     pairs += said
@@ -179,7 +179,7 @@ def _curves(records: pd.DataFrame, folder: Path) -> list[str]:
     body: list[str] = []
     for measure in measures(records):
         axes = [name for name in AGAINST if name in records.columns]
-        drawn = [_curve(records, measure, name, folder, as_file=column(name).told == EVERYWHERE) for name in axes]
+        drawn = [_curve(records, measure, name, folder, as_file=column(name).shown_in == EVERYWHERE) for name in axes]
         heading = column(measure).label.capitalize()
         body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
     others = [_curve(records, name, "round", folder) for name in information(records)]

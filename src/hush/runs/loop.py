@@ -187,8 +187,8 @@ class Loop:
         if self.files is not None:
             self.files.append(rows)
         self._notice_divergence(columns["train_loss"], display)
-        told = columns | ({"epsilon": worst} if self.spending else {})
-        return {name: together(name, values) for name, values in told.items()}
+        latest = columns | ({"epsilon": worst} if self.spending else {})
+        return {name: together(name, values) for name, values in latest.items()}
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)

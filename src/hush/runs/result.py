@@ -56,7 +56,7 @@ class Result:
 
         A row for each lane and client; the measures are of the last evaluation, where clients were evaluated.
         """
-        sent, told = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
+        sent, received = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
         lanes, clients = sent.shape
         each = self._lanes()
         rows = each.loc[each.index.repeat(clients)].reset_index(drop=True)
@@ -64,7 +64,7 @@ class Result:
             client=np.tile(np.arange(clients), lanes),
             rounds=self.state["ledger/client_rounds"].max(0).ravel(),
             uplink_bits=sent.ravel(),
-            downlink_bits=told.ravel(),
+            downlink_bits=received.ravel(),
         )
         if self.state["ledger/channel_uses"].any():
             rows = rows.assign(energy=self.state["ledger/client_energy"].ravel())

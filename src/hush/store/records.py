@@ -34,12 +34,12 @@ def measures(records: pd.DataFrame) -> list[str]:
     names = list(records.columns)
     end = min((names.index(name) for name in TOTALS if name in names), default=len(names))
     ahead = [name for name in _measured(records) if names.index(name) < end]
-    return sorted(ahead, key=lambda name: column(name).told)
+    return sorted(ahead, key=lambda name: column(name).shown_in)
 
 
 def costs(records: pd.DataFrame) -> list[str]:
     """The totals that full tables show."""
-    return [name for name in TOTALS if column(name).told <= TABLES and name in records.columns]
+    return [name for name in TOTALS if column(name).shown_in <= TABLES and name in records.columns]
 
 
 def information(records: pd.DataFrame) -> list[str]:

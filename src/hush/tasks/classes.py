@@ -22,9 +22,9 @@ def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
     # `index` holds the clients one after the other, but what is beyond a client's size is not its own.
     client = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(client)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(offsets, sizes)
-    held = labels[rows[place]]
+    owned = labels[rows[place]]
     classes = int(max(labels.max(initial=0), _largest_test_label(problem))) + 1
-    return np.bincount(client * classes + held, minlength=len(sizes) * classes).reshape(len(sizes), classes)
+    return np.bincount(client * classes + owned, minlength=len(sizes) * classes).reshape(len(sizes), classes)
 
 
 def _largest_test_label(problem: Supervised) -> int:

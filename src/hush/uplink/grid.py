@@ -64,8 +64,8 @@ class GridGaussian(Stage):
         if self.grid.source == "system":
             like = jax.ShapeDtypeStruct(vector.shape, jnp.float32), jax.ShapeDtypeStruct((), jnp.bool_)
             # The key is told for what `Grid.integers` says.
-            told = vector.astype(jnp.float32), self.bound, self.std, exponent, random.key_data(key)
-            sent, clipped = io_callback(_on_host, like, *told)
+            arguments = vector.astype(jnp.float32), self.bound, self.std, exponent, random.key_data(key)
+            sent, clipped = io_callback(_on_host, like, *arguments)
             return sent, state, {"clipped": clipped}
         kept, _, info = Clip(self.bound)(key, vector, state)
         steps = to_steps(jnp.trunc(jnp.ldexp(kept.astype(jnp.float32), -exponent)))

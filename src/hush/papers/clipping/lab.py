@@ -216,6 +216,6 @@ def percent(value: float) -> float:
     return round(100 * value, 2)
 
 
-def told(table: pd.DataFrame) -> pd.DataFrame:
+def printable(table: pd.DataFrame) -> pd.DataFrame:
     """The table as it is shown: a run that diverged has no number."""
     return table.astype(object).where(table.notna(), "diverged")

@@ -7,7 +7,7 @@ in its text, none stands beside ours.
 import numpy as np
 import pandas as pd
 
-from hush.papers.clipping.lab import HALF, MODELS, NAMES, RATES, Case, ClippingLab, base, percent, told
+from hush.papers.clipping.lab import HALF, MODELS, NAMES, RATES, Case, ClippingLab, base, percent, printable
 from hush.papers.clipping.private import table_four, table_three
 from hush.papers.writing import Claim, Paper, Picture, Section, judged, only_when
 from hush.report.privacy_page import dots
@@ -98,7 +98,7 @@ def table_two(lab: ClippingLab) -> Section:
         "accuracy; paper: i.i.d., drop, not i.i.d., drop. Spread is the standard deviation of the updates' lengths in "
         "a round over their mean. Models without a row were not run."
     )
-    return Section("Table 2: what clipping takes", text, [("", told(table))], pictures, _clipping_claims(table))
+    return Section("Table 2: what clipping takes", text, [("", printable(table))], pictures, _clipping_claims(table))
 
 
 def _rates() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hush.papers.clipping.lab import MODELS, NAMES, Case, ClippingLab, base, percent, told
+from hush.papers.clipping.lab import MODELS, NAMES, Case, ClippingLab, base, percent, printable
 from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.report.plots import Line, draw
 from hush.report.style import FONT, INK, Drawing, drawing
@@ -54,7 +54,7 @@ def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) ->
         "clients' updates, which no ε here covers. Models without a row were not run. Runs that diverged were made "
         "before clipping counted an update that is not finite as zero; made again they would stand still."
     )
-    return Section(title, text, [("", told(table))], pictures, _private_claims(table))
+    return Section(title, text, [("", printable(table))], pictures, _private_claims(table))
 
 
 def _curves(lines: dict[str, list[Line]]) -> Drawing:

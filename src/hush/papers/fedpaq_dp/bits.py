@@ -77,8 +77,8 @@ def _update(problem: Problem) -> Vector:
     """What one client would send in the first round."""
     algorithm = fedavg(steps=10, lr=0.1, batch=12)
     model, _ = ravel_pytree(problem.init(root(0)))
-    told = broadcast(algorithm, init_server(algorithm, model))
-    message, _, _ = client_step(algorithm, root(1), told, init_client(algorithm, model), problem.client(0))
+    announced = broadcast(algorithm, init_server(algorithm, model))
+    message, _, _ = client_step(algorithm, root(1), announced, init_client(algorithm, model), problem.client(0))
     return message["update"]
 
 
