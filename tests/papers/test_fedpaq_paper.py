@@ -27,7 +27,7 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
     private = {"figure-4a", "figure-2-private", "figure-3b-private"}
     assert pictures == {"figure-2a", "figure-2b", "figure-3a", "figure-3b", "measured-bits", "against-bits", *private}
     for name in pictures:
-        assert f"(fedpaq/{name}.png)" in page
+        assert f"(fedpaq-dp/{name}.png)" in page
     assert str(tmp_path / "fedpaq-dp.md") in capsys.readouterr().out
 
 
@@ -35,7 +35,7 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
     ("figure", "shown"),
     [
         ("compressors", "| bfloat16 | 10432 |"),
-        pytest.param("theory", "(fedpaq/theorem-1.png)", marks=pytest.mark.slow),
+        pytest.param("theory", "(fedpaq-dp/theorem-1.png)", marks=pytest.mark.slow),
     ],
 )
 def test_one_part_of_it(figure, shown, tmp_path):
