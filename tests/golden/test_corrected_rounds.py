@@ -139,5 +139,36 @@ def test_rules_that_rely_on_plain_steps_refuse_an_optimiser():
             make(steps=2, optimiser="adam")
     with pytest.raises(ValueError, match="unknown optax optimiser 'adm'; did you mean 'adam'"):
         hush.fedavg(optimiser="adm")
+    with pytest.raises(ValueError, match="lbfgs does not step along a gradient alone"):
+        hush.fedavg(optimiser="lbfgs")
     with pytest.raises(ValueError, match="the step size of a local optimiser is the local rule's lr"):
         hush.local.LocalOptimiser("adam", {"learning_rate": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("personal", "sentence"),
+    [
+        ([(0, 3)], "are the whole model of 3 numbers: nothing is left to share"),
+        ([(0, 4)], "the model has 3 numbers, found ranges up to 4"),
+        ([(2, 1)], r"ranges must be pairs \(first, end\)"),
+        ([(0, 2), (1, 3)], r"ranges must be pairs \(first, end\)"),
+        ([], r"ranges must be pairs \(first, end\)"),
+        ("x", r"ranges must be pairs \(first, end\)"),
+    ],
+)
+def test_ranges_that_are_none(quadratic, personal, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Simulation(hush.fedper(personal), quadratic)
+
+
+def test_parameters_are_found_by_their_names():
+    problem = hush.tasks.digits(clients=2, model="mlp")
+    named = hush.parameters(problem)
+    assert [end - first for first, end in named.values()] == [64 * 200, 200, 200 * 10, 10]
+    last = hush.ranges_of(problem, ["*layers[3]*"])
+    assert last == ((13_000, 15_010),)  # weights and biases, which are neighbours
+    assert hush.ranges_of(problem, ["*bias"]) == ((12_800, 13_000), (15_000, 15_010))
+    with pytest.raises(ValueError, match=r"no parameter is called 'norm\*'; there are"):
+        hush.ranges_of(problem, ["norm*"])
+    with pytest.raises(ValueError, match="nothing would be left to share"):
+        hush.ranges_of(problem, ["*"])

@@ -24,7 +24,7 @@ def fedper(
     `personal` are ranges of the flat model, as `hush.ranges_of(problem, ["*layers[2]*"])` finds them by the names of
     parameters: the last layers for FedPer, those of normalisation for FedBN. Other settings as in fedavg.
     """
-    ranges = tuple((first, end) for first, end in personal)
+    ranges: Ranges = tuple(map(tuple, personal))  # type: ignore[arg-type]  # lists will do; checked in what follows
     local = PersonalPart(local_sgd(**training), ranges)
     server = AddToShared(ranges, as_rate(server_lr, "server_lr"))
     return Algorithm(participants(clients, weighting), local, server=server)

@@ -25,6 +25,15 @@ def made(name: str, settings: Mapping[str, Any]) -> optax.GradientTransformation
     return found
 
 
+def check_optimiser(name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse what does not follow a gradient alone: some of optax's optimisers also ask for losses or line searches."""
+    optimiser, vector = made(name, settings), jax.ShapeDtypeStruct((2,), jnp.float32)
+    try:
+        jax.eval_shape(lambda at: optimiser.update(at, optimiser.init(at), at), vector)
+    except TypeError as error:
+        raise ValueError(f"optax.{name} does not step along a gradient alone: {error}") from error
+
+
 class LocalOptimiser(eqx.Module):
     """How a local step follows its direction g: y + η·u, u what optax makes of g at a learning rate of one.
 
@@ -38,7 +47,7 @@ class LocalOptimiser(eqx.Module):
     def __check_init__(self) -> None:
         if "learning_rate" in self.settings:
             raise ValueError("the step size of a local optimiser is the local rule's lr, found a learning_rate too")
-        self._made()
+        check_optimiser(self.name, {"learning_rate": 1.0, **self.settings})
 
     def _made(self) -> optax.GradientTransformation:
         return made(self.name, {"learning_rate": 1.0, **self.settings})

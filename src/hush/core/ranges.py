@@ -65,4 +65,7 @@ def own_places(ranges: Ranges, size: int) -> np.ndarray[Any, Any]:
 
 def shared_places(ranges: Ranges, size: int) -> np.ndarray[Any, Any]:
     """The places of a flat model that do not."""
-    return np.setdiff1d(np.arange(size), own_places(ranges, size), assume_unique=True)
+    places = np.setdiff1d(np.arange(size), own_places(ranges, size), assume_unique=True)
+    if not len(places):
+        raise ValueError(f"the ranges {shown(ranges)} are the whole model of {size} numbers: nothing is left to share")
+    return places

@@ -9,7 +9,7 @@ import optax
 
 from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key
-from hush.core.optimisers import made
+from hush.core.optimisers import check_optimiser, made
 from hush.core.problem import Vector
 from hush.core.schedules import Rate, check_rate, rate
 
@@ -76,7 +76,7 @@ class Optimiser(ServerRule):
     receives = ("update",)
 
     def __check_init__(self) -> None:
-        made(self.name, self.settings)
+        check_optimiser(self.name, self.settings)
 
     def init(self, model: Vector) -> State:
         return {"model": model, "optimiser": made(self.name, self.settings).init(model)}
