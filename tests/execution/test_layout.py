@@ -200,7 +200,7 @@ def test_the_work_of_a_step_is_analysed_once_for_all_of_the_same_shapes(unequal,
     analysed = layout._client_steps
     monkeypatch.setattr(layout, "_client_steps", lambda *pair: seen.append(pair) or analysed(*pair))
     for lr in (0.1, 0.2):
-        Simulation(hush.fedavg(steps=2, lr=lr), unequal)
+        layout._operations(hush.fedavg(steps=2, lr=lr), unequal)
     assert len(seen) == 1
     for algorithm, problem in (
         (hush.fedavg(steps=3), unequal),
@@ -208,6 +208,6 @@ def test_the_work_of_a_step_is_analysed_once_for_all_of_the_same_shapes(unequal,
         (hush.fedavg(steps=2), quadratic),
         (replace(hush.fedavg(steps=2), uplink=(Lossy(),)), unequal),
     ):
-        Simulation(algorithm, problem)
+        layout._operations(algorithm, problem)
     assert len(seen) == 5
     assert len(layout._KNOWN_OPERATIONS) == 5

@@ -1,6 +1,7 @@
 """A random rotation in front of a compressor: it spreads what is large in one place over many."""
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -25,7 +26,9 @@ def hadamard_transform(rows: jax.Array) -> jax.Array:
     left = 1 << (n.bit_length() // 2)  # H_n = H_left ⊗ H_right: two small products and no large one
     right = n // left
     outer, inner = (jnp.asarray(hadamard(size), jnp.float32) for size in (left, right))
-    return (outer @ rows.reshape(-1, left, right) @ inner).reshape(-1, n) / math.sqrt(n)
+    # In full precision: a device that rounds first would turn a vector back into another than the server's.
+    product = partial(jnp.matmul, precision="highest")
+    return product(product(outer, rows.reshape(-1, left, right)), inner).reshape(-1, n) / math.sqrt(n)
 
 
 class Rotated(Compressor):
