@@ -61,7 +61,7 @@ RULES = {
     "replace": Replace(),
     "add_with_control": AddWithControl(0.5),
     "add_normalised": AddNormalised(0.5),
-    "add_dynamic": AddDynamic(0.5),
+    "add_dynamic": AddDynamic(),
     "add_to_shared": AddToShared(((0, 1),), 0.5),
     "gather": Gather(),
     "optimiser": Optimiser("adam", {"learning_rate": 0.1}),

@@ -172,3 +172,11 @@ def test_parameters_are_found_by_their_names():
         hush.ranges_of(problem, ["norm*"])
     with pytest.raises(ValueError, match="nothing would be left to share"):
         hush.ranges_of(problem, ["*"])
+
+
+def test_a_rule_with_memory_keeps_it_when_its_update_is_clipped(quadratic):
+    """With a clip that never bites, FedDyn clipped to what the server says is FedDyn, memories and all."""
+    plain = hush.feddyn(alpha=0.3, steps=STEPS, lr=LR)
+    server = hush.server.AdaptingClip(plain.server, 100.0, lr=1e-6)
+    clipped = Algorithm(plain.cohort, hush.local.ClippedToBroadcast(plain.local), server=server)
+    np.testing.assert_allclose(models(clipped, quadratic), models(plain, quadratic), rtol=1e-3, atol=1e-4)

@@ -20,6 +20,5 @@ def feddyn(
 
     It sends one vector, where scaffold sends two. Clients count equally, as in the paper; the rest as in fedavg.
     """
-    alpha = number("alpha", alpha)
-    local = Dynamic(local_sgd(LinearPenalty(), Proximal(alpha), **training))
-    return Algorithm(participants(clients, "equal"), local, server=AddDynamic(alpha))
+    local = Dynamic(local_sgd(LinearPenalty(), Proximal(number("alpha", alpha)), **training))
+    return Algorithm(participants(clients, "equal"), local, server=AddDynamic())

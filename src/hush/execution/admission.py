@@ -55,7 +55,7 @@ def _found(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"found a {type(value).__name__} of {len(value)}; run one at a time"
     if isinstance(value, str):
-        return f"found the text {shown(value)}; from a settings file, run plan.algorithm on plan.problem()"
+        return f"found the text {shown(value)}; from a settings file, run experiment.algorithm on experiment.problem()"
     if callable(value) and hasattr(value, "__name__"):
         return f"found the function {value.__name__} itself; call it: {value.__name__}(…)"
     return f"found {type(value).__name__}: {shown(value)}"

@@ -7,6 +7,7 @@ Andrew et al., Differentially Private Learning with Adaptive Clipping (NeurIPS 2
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from hush.core.check import LARGEST_BOUND, LEAST_BOUND, positive
@@ -43,18 +44,28 @@ class ClippedToBroadcast(LocalRule):
         return self.inner.init(model)
 
     def template(self, model: Vector) -> Message:
-        return {"update": model, "below": model[:1]}
+        return {**self.inner.template(model), "below": model[:1]}
 
     def __call__(
         self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
     ) -> tuple[Message, State, Info]:
         message, memory, info = self.inner(key, broadcast, memory, data)
-        length, announced = norm(message["update"]), broadcast["clip"][0]
-        # A server may say anything: the message keeps its length all the same. NaN counts as the least.
-        bound = jnp.where(announced >= LEAST_BOUND, jnp.minimum(announced, LARGEST_BOUND), LEAST_BOUND)
+        length, bound = norm(message["update"]), _bound(broadcast)
         kept = length <= bound
         sent = {
             "update": clip(message["update"], length, bound) / bound,
             "below": self.weight * (kept[None].astype(jnp.float32) - 0.5),
         }
         return sent, memory, info | {"clipped": ~kept, "clip": bound}
+
+    def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
+        return self.inner.commit(broadcast, memory, {"update": _bound(broadcast) * sent["update"]})
+
+    def personal(self, model: Vector, memory: State) -> Vector | None:
+        return self.inner.personal(model, memory)
+
+
+def _bound(broadcast: Mapping[str, Any]) -> jax.Array:
+    """The server's clip. It may say anything: the message keeps its length all the same. NaN counts as the least."""
+    announced = broadcast["clip"][0]
+    return jnp.where(announced >= LEAST_BOUND, jnp.minimum(announced, LARGEST_BOUND), LEAST_BOUND)

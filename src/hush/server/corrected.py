@@ -4,7 +4,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hush.core.check import positive
 from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key
 from hush.core.problem import Vector
@@ -31,28 +30,24 @@ class AddNormalised(ServerRule):
 
 
 class AddDynamic(ServerRule):
-    """h ← h − α·coverage·received, x ← x + received − h/α: FedDyn (Acar et al., ICLR 2021, Algorithm 1).
+    """u ← u − coverage·received, x ← x + received − u: FedDyn (Acar et al., ICLR 2021, Algorithm 1), u = h/α there.
 
     `received` is the mean of the cohort's updates; coverage·received is that of all clients', the others' being none.
     """
 
-    alpha: float
     provides = ("model",)
     receives = ("update",)
 
-    def __check_init__(self) -> None:
-        positive("alpha", self.alpha)
-
     @property
     def keeps_to_itself(self) -> tuple[str, ...]:
-        return ("gradient",)
+        return ("drift",)
 
     def init(self, model: Vector) -> State:
-        return {"model": model, "gradient": jnp.zeros_like(model)}
+        return {"model": model, "drift": jnp.zeros_like(model)}
 
     def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
-        gradient = state["gradient"] - self.alpha * coverage * received["update"]
-        return {"model": state["model"] + received["update"] - gradient / self.alpha, "gradient": gradient}
+        drift = state["drift"] - coverage * received["update"]
+        return {"model": state["model"] + received["update"] - drift, "drift": drift}
 
 
 class AddToShared(ServerRule):
