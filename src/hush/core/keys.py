@@ -34,6 +34,14 @@ def system() -> Key:
     return random.wrap_key_data(jnp.asarray(np.frombuffer(os.urandom(8), np.uint32)))
 
 
+def secret() -> Key:
+    """A key of 128 bits of the operating system's, for a server in the field: who takes part must not be guessed.
+
+    What is drawn from it depends on the kind of processor, and is there for nobody to repeat.
+    """
+    return random.wrap_key_data(jnp.asarray(np.frombuffer(os.urandom(16), np.uint32)), impl="rbg")
+
+
 def at(key: Key, *path: str | int | jax.Array) -> Key:
     """The key at an address below `key`; words stand for purposes, numbers for rounds, clients and steps.
 

@@ -41,7 +41,8 @@ def _added(totals: np.ndarray[Any, Any], each: np.ndarray[Any, Any]) -> np.ndarr
 class Ledger:
     """What was said, exactly, in whole bits, by and to each client; and means of what is worth looking at."""
 
-    def __init__(self, phases: int, lanes: int, clients: int) -> None:
+    def __init__(self, phases: int, lanes: int, clients: int, sees_steps: bool = True) -> None:
+        self._sees_steps = sees_steps  # between machines nobody does
         self.client_rounds = np.zeros((phases, lanes, clients), np.int64)  # how often each took part
         self.client_uplink_bits = np.zeros((lanes, clients), np.int64)
         self.client_downlink_bits = np.zeros((lanes, clients), np.int64)
@@ -74,6 +75,18 @@ class Ledger:
                 self._sums[name] = _added(self._sums.get(name, np.zeros(shape[0])), value)
         self._rounds += rounds
 
+    def enter(
+        self, phase: int, told: Sequence[int], bits: Mapping[int, int], downlink: int, info: Mapping[str, float]
+    ) -> None:
+        """Count one phase of a round between machines: each who was told took part, whatever became of its answer."""
+        self.client_rounds[phase, 0, list(told)] += 1
+        self.client_downlink_bits[0, list(told)] += downlink
+        for client, sent in bits.items():
+            self.client_uplink_bits[0, client] += sent
+        for name, value in (dict(info) | {"participants": len(bits)}).items():
+            self._sums[name] = self._sums.get(name, np.zeros(1)) + value
+        self._rounds += phase == len(self.client_rounds) - 1
+
     @property
     def uplink_bits(self) -> np.ndarray[Any, Any]:
         """What all clients of a lane have sent."""
@@ -88,11 +101,9 @@ class Ledger:
         """The totals so far, and the means since the last reading; starts the means anew."""
         means = {name: total / max(self._rounds, 1) for name, total in self._sums.items()}
         self._sums, self._rounds = {}, 0
-        totals = {
-            "uplink_bits": self.uplink_bits,
-            "downlink_bits": self.downlink_bits,
-            "iterations": self.iterations.copy(),
-        }
+        totals = {"uplink_bits": self.uplink_bits, "downlink_bits": self.downlink_bits}
+        if self._sees_steps:
+            totals["iterations"] = self.iterations.copy()
         if self.channel_uses.any():
             totals |= {"channel_uses": self.channel_uses.copy(), "energy": self.client_energy.sum(1)}
         return totals | means

@@ -58,11 +58,18 @@ def draw(
 
 def retire(drawn: Draw, left: jax.Array) -> Draw:
     """Who has no rounds left [N] declines, and what it would have weighed goes to the rest."""
-    active = drawn.active & (left[drawn.ids] > 0)
-    order = jnp.argsort(~active, stable=True)
+    found = without(drawn, left[drawn.ids] > 0)
+    order = jnp.argsort(~found.active, stable=True)
+    return Draw(found.ids[order], found.weights[order], found.active[order], found.coverage)
+
+
+def without(drawn: Draw, here: jax.Array, share: bool = True) -> Draw:
+    """Only who is `here` [K], each in its place; what the others would have weighed goes to these, or to nobody."""
+    active = drawn.active & here
     weights = jnp.where(active, drawn.weights, 0)
-    weights *= jnp.sum(drawn.weights * drawn.active) / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
-    return Draw(drawn.ids[order], weights[order], active[order], drawn.coverage)
+    if share:
+        weights *= jnp.sum(drawn.weights * drawn.active) / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
+    return Draw(drawn.ids, weights, active, drawn.coverage)
 
 
 def broadcast(phase: Algorithm, state: State, common: Key | None = None) -> dict[str, Any]:

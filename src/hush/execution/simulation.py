@@ -46,6 +46,9 @@ def _joined(parts: Sequence[Seen]) -> Seen:
 class Simulation:
     """All lanes of one run, from before the first round on."""
 
+    # What a run that is killed may lose, unless one block of rounds takes longer.
+    checkpoint_seconds = 10.0
+
     def __init__(
         self,
         algorithm: Algorithm | InTurn,
@@ -98,6 +101,16 @@ class Simulation:
     def layout(self) -> Layout:
         """How the work is laid out."""
         return self._inputs.layout
+
+    @property
+    def arrangement(self) -> dict[str, Any]:
+        """The same, for a status file or a report."""
+        laid_out = self.layout
+        return {
+            "devices": laid_out.mesh.size,
+            "clients_at_once": laid_out.clients_at_once,
+            "lanes_at_once": laid_out.lanes_at_once,
+        }
 
     @property
     def dimension(self) -> int:

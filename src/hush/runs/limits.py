@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from hush.core.ledger import Ledger
-from hush.execution.simulation import Simulation
 from hush.privacy.shown import rounded_up
+from hush.runs.advancing import Advancing
 from hush.runs.spending import Spending
 from hush.settings import RunSettings
 
@@ -57,13 +57,13 @@ class Limits:
             most = min(most, done / np.max(ledger.client_rounds / np.maximum(self.allowance, 1)))
         return int(most)
 
-    def unpaid(self, simulation: Simulation) -> str:
+    def unpaid(self, simulation: Advancing) -> str:
         """What is said where not even the first round is paid for."""
         private = simulation.stopped_by == "allowance"
         budget = f"an epsilon of {self.epsilon}" if private else f"a bit_budget of {self.bit_budget:,.0f}"
         return f"{budget} does not pay for one round"
 
-    def spent_in_words(self, simulation: Simulation, spending: Spending, spent: bool) -> str:
+    def spent_in_words(self, simulation: Advancing, spending: Spending, spent: bool) -> str:
         """Which budget is spent, and what there was of it; nothing where the rounds came to their end first."""
         done, ledger = simulation.round, simulation.ledger
         private = done == self.private_rounds and done != self.rounds

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hush.core.columns import in_order, together
-from hush.execution.simulation import Simulation
 from hush.runs import own_data
+from hush.runs.advancing import Advancing
 from hush.runs.errors import Diverged, Interrupted, WriteFailed
 from hush.runs.limits import Limits
 from hush.runs.progress import Display
@@ -27,8 +27,6 @@ from hush.store.reading import rows_of
 
 # A call into the compiled program takes about this long: progress is seen and Ctrl-C obeyed as often.
 SECONDS_AT_ONCE = 0.5
-# What a run that is killed may lose, unless one block of rounds takes longer.
-SECONDS_BETWEEN_CHECKPOINTS = 10.0
 
 
 class Loop:
@@ -36,7 +34,7 @@ class Loop:
 
     def __init__(
         self,
-        simulation: Simulation,
+        simulation: Advancing,
         limits: Limits,
         spending: Spending,
         asked: RunSettings,
@@ -54,6 +52,7 @@ class Loop:
         self.of_clients = own_data.wanted(asked.evaluate_clients, simulation)
         self.own: dict[str, np.ndarray[Any, Any]] = {}  # the last measures on each client's own data, [lanes, N]
         self.alive = np.ones(len(simulation.lanes), bool)
+        self.how_to_go_on = "hush resume"
 
     def restore(self, state: dict[str, np.ndarray[Any, Any]]) -> None:
         """Go on from a checkpoint: what came after it is run again. Refuses one that this run cannot go on from."""
@@ -77,7 +76,7 @@ class Loop:
     def run(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
         try:
-            self._save()
+            self.save()
             self._status("running", "")
             self._compile(display)
             stopping.check()
@@ -115,7 +114,7 @@ class Loop:
         return self._end("finished", self.limits.spent_in_words(self.simulation, self.spending, self.spent))
 
     def _how_to_go_on(self) -> str:
-        return "" if self.files is None else f"; go on with: hush resume {self.files.path}"
+        return "" if self.files is None else f"; go on with: {self.how_to_go_on} {self.files.path}"
 
     @property
     def complete(self) -> bool:
@@ -153,8 +152,8 @@ class Loop:
             now = self.simulation.round
             display.rounds = now if self.spent else self.limits.expected(now, self.simulation.ledger)
             display.update(now, evaluated)
-            if time.perf_counter() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                self._save()
+            if time.perf_counter() - saved > self.simulation.checkpoint_seconds:
+                self.save()
                 saved = time.perf_counter()
 
     def _unseen(self) -> bool:
@@ -186,14 +185,14 @@ class Loop:
             self.history.append(self.simulation.models)
         if self.files is not None:
             self.files.append(rows)
-        self._notice_divergence(columns["train_loss"], display)
+        self._notice_divergence(columns.get("train_loss", np.zeros(1)), display)
         latest = columns | ({"epsilon": worst} if self.spending else {})
         return {name: together(name, values) for name, values in latest.items()}
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
         for index in np.flatnonzero(self.alive & ~finite):
-            lane = self.simulation.lanes[index]
+            lane = self.simulation.lanes[int(index)]
             at = ", ".join(f"{name} = {value:g}" for name, value in lane.settings.items())
             where = f"repetition {lane.repetition}" + (f" with {at}" if at else "")
             message = f"{where} met a number that is not finite by round {self.simulation.round}"
@@ -202,7 +201,8 @@ class Loop:
                 warnings.warn(message, RuntimeWarning, stacklevel=5)
         self.alive &= finite
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write a checkpoint, where there is a folder."""
         if self.files is not None:
             records = pd.DataFrame(self.rows) if self.rows else None
             self.files.checkpoint(self._state(), self.fingerprint(), records)
@@ -214,7 +214,6 @@ class Loop:
         return self.simulation.state() | history | samples | own | {"seconds": np.array(self.seconds)}
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
-        layout = self.simulation.layout
         return {
             "status": status,
             "message": message,
@@ -223,11 +222,7 @@ class Loop:
             "compile_seconds": self.compile_seconds,
             "dimension": self.simulation.dimension,
             "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds),
-            "layout": {
-                "devices": layout.mesh.size,
-                "clients_at_once": layout.clients_at_once,
-                "lanes_at_once": layout.lanes_at_once,
-            },
+            "layout": self.simulation.arrangement,
         }
 
     def _status(self, status: str, message: str) -> None:

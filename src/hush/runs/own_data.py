@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from hush.core.columns import column
-from hush.execution.simulation import Simulation
+from hush.runs.advancing import Advancing
 
 Array = np.ndarray[Any, Any]
 WORST = 10  # the worst tenth of the clients
 
 
-def wanted(asked: bool | None, simulation: Simulation) -> bool:
+def wanted(asked: bool | None, simulation: Advancing) -> bool:
     """Whether clients are evaluated one by one: as asked or, if nothing is, where they have models of their own."""
     possible = simulation.has_examples
     if asked and not possible:

@@ -116,7 +116,7 @@ def run(
         stopping.check()
         with contextlib.nullcontext() if files is None else files:
             if files is not None:
-                _open(files, loop, problem, resume, replace)
+                open_folder(files, loop, problem, resume, replace)
             with Display(loop.rounds or 1, start=loop.simulation.round, enabled=progress) as display:
                 return loop.run(display, stopping)
 
@@ -154,7 +154,7 @@ def _prepared(
     return Loop(simulation, limits, spending, asked, described, identity, files, samples)
 
 
-def _open(files: RunFolder, loop: Loop, problem: Problem, resume: bool, replace: bool) -> None:
+def open_folder(files: RunFolder, loop: Loop, problem: Problem, resume: bool, replace: bool) -> None:
     """Begin the folder, or go on in it: nothing is written there before all is checked."""
     state = files.reopen() if resume else None
     if state is None:  # a new run, or one that was ended before its first checkpoint

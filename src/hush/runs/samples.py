@@ -18,8 +18,8 @@ from hush.core.flat import unravelled
 from hush.execution import mesh
 from hush.execution.engine import on_mesh, over_lanes
 from hush.execution.phase import Layout
-from hush.execution.simulation import Simulation
 from hush.posterior import Posterior, prediction
+from hush.runs.advancing import Advancing
 from hush.settings.run import MOST_SAMPLES
 from hush.store import RunFolder
 from hush.store.files import SAMPLES
@@ -62,7 +62,7 @@ _add = jax.jit(jnp.add, donate_argnums=0)
 _scores = jax.jit(jax.vmap(prediction.scores_of, (0, None)))
 
 
-def predictions(simulation: Simulation) -> jax.Array:
+def predictions(simulation: Advancing) -> jax.Array:
     """What every lane's model thinks of the test examples [lanes, n, classes]."""
     return _predicted(simulation.placed, simulation.server["model"], simulation.layout)
 
@@ -70,7 +70,7 @@ def predictions(simulation: Simulation) -> jax.Array:
 class Samples:
     """The samples of all lanes so far, and the average of their predictions."""
 
-    def __init__(self, thinning: Thinning, simulation: Simulation, files: RunFolder | None) -> None:
+    def __init__(self, thinning: Thinning, simulation: Advancing, files: RunFolder | None) -> None:
         self.thinning, self._simulation = thinning, simulation
         self.taken = 0  # how many there were
         self._stride, self._kept = 1, list[Array]()

@@ -41,6 +41,11 @@ SAMPLES = File(
     "with `sample_every`: posterior samples [draws, lanes, d], single precision and nothing else, as they come",
     grows=True,
 )
+JOURNAL = File(
+    "journal.jsonl",
+    "of a federation over a network: who came, was told, answered, was refused, a line for each event",
+    grows=True,
+)
 RECORDS = File("records.parquet", "the records, at the end", final=True)
 CLIENTS = File(
     "clients.parquet",
@@ -73,6 +78,7 @@ FILES = (
     CHECKPOINT,
     RECORDS_SO_FAR,
     SAMPLES,
+    JOURNAL,
     RECORDS,
     CLIENTS,
     UPDATES,

@@ -1,0 +1,199 @@
+"""The server's part of a round between machines: bytes in, bytes out; no sockets, no clock, no files.
+
+    open ──> tell each client ──> accept its answer ──> close
+
+The functions of `core.round` do the work, compiled once. What only this side knows: who was drawn, whose answer was
+used, and what those weigh who answered.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core import round as rounds
+from hush.core.algorithm import Algorithm, InTurn, check, init_server
+from hush.core.contract import Draw, Message, State, Statistics
+from hush.core.costs import costs
+from hush.core.device import on_server
+from hush.core.flat import initial
+from hush.core.floats import WireError
+from hush.core.keys import Key, at
+from hush.core.norms import norm
+from hush.core.problem import Problem
+from hush.network.guard import Refused
+from hush.network.messages import NEVER, Declined, Told, overhead, read_answer, write_told
+
+Array = np.ndarray[Any, Any]
+SHARED_BYTES = 8  # of the key that all clients of a round are told
+LARGEST = 1e6  # how large a number of an answer may be
+
+
+class Opened(NamedTuple):
+    """One phase of a round, from its draw until it is closed."""
+
+    number: int
+    phase: int
+    drawn: Draw
+    clients: tuple[int, ...]  # who takes part, each once
+    common: bytes
+    vectors: tuple[Array, ...]  # what all are told
+
+
+class Heard(NamedTuple):
+    """One client's answer, as it was accepted."""
+
+    vectors: dict[str, Array]
+    bits: int
+
+
+_draw = eqx.filter_jit(rounds.draw)
+
+
+@eqx.filter_jit
+def _closed(
+    phase: Algorithm, share: bool, key: Key, air: Key, server: State, drawn: Draw, here: jax.Array, messages: Message
+) -> tuple[State, jax.Array]:
+    """The server's state once the answers [K, …] of who is here [K] have met, and the mean length of an update."""
+    settled = rounds.without(drawn, here, share)
+    mixing = rounds.mix(phase, air, settled, server["round"], Statistics())
+    received = rounds.add_noise(key, mixing, rounds.combine(mixing.coefficients, messages))
+    lengths = jax.vmap(norm)(messages["update"])
+    mean = jnp.sum(jnp.where(settled.active, lengths, 0)) / jnp.maximum(jnp.sum(settled.active), 1)
+    return rounds.server_step(phase, key, server, received, settled.coverage), mean
+
+
+class Coordinator:
+    """The server's state, and what moves it.
+
+    key         all that the server draws but noise comes from addresses below it
+    run         a number that no other run has
+    agreement   the digest of what devices agree to
+    share       whether what an absent client would have weighed goes to the others: not where their ε rests on weights
+    rehearsal   noise from the key, to repeat a simulation; otherwise it comes from the operating system, on a grid
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm | InTurn,
+        problem: Problem,
+        key: Key,
+        *,
+        run: bytes,
+        agreement: bytes,
+        share: bool = True,
+        rehearsal: bool = False,
+    ) -> None:
+        check_networked(algorithm, problem)
+        self.algorithm = algorithm if rehearsal else on_server(algorithm)
+        self.problem, self.key, self.run, self.agreement, self.share = problem, key, run, agreement, share
+        self.server: State = init_server(self.algorithm, initial(problem, at(key, "init")))
+        phases, clients = len(algorithm.phases), problem.population.clients
+        self.used = np.full((phases, clients), NEVER, np.int32)  # the last round in which a client's answer was used
+
+    @property
+    def round(self) -> int:
+        """How many rounds are done."""
+        return int(self.server["round"])
+
+    @property
+    def longest_answer(self) -> int:
+        """How many bytes an answer has at most."""
+        each = costs(self.algorithm, self.problem).phases
+        most = [phase.client_uplink_bits.most / 8 + overhead(len(self._sizes(j))) for j, phase in enumerate(each)]
+        # A code of no known length is in no case longer than twice the numbers themselves.
+        plain = max(8 * sum(self._sizes(j).values()) + 1024 for j in range(len(each)))
+        return int(max(found if np.isfinite(found) else plain for found in most)) + 1
+
+    def open(self, phase: int, left: Array | None = None) -> Opened:
+        """Draw the cohort of the round's next phase; with `left` [N], of those who have rounds left."""
+        running, number = self.algorithm.phases[phase], self.round
+        key = rounds.phase_key(self.key, number, phase)
+        remaining = None if left is None else jnp.asarray(left)
+        drawn = jax.device_get(_draw(running, key, self.problem.population, jnp.int32(number), remaining))
+        told = rounds.broadcast_of_round(running, key, self.server)
+        common = _shared(told.pop("common"))
+        told.pop("round")
+        vectors = tuple(np.asarray(leaf, np.float32) for leaf in jax.tree.leaves(told))
+        clients = tuple(dict.fromkeys(drawn.ids[drawn.active].tolist()))
+        return Opened(number, phase, drawn, clients, common, vectors)
+
+    def tell(self, opened: Opened, client: int) -> bytes:
+        """What a client of the cohort is told."""
+        used = int(self.used[opened.phase, client])
+        named = (self.run, self.agreement, opened.number, opened.phase, used, opened.common, opened.vectors)
+        return write_told(Told(*named))
+
+    def accept(self, opened: Opened, client: int, data: bytes) -> Heard | Declined:
+        """A client's answer, checked: of this round, of the right shape, and of numbers that are numbers."""
+        answer = read_answer(data)
+        if answer.run != self.run or (answer.number, answer.phase) != (opened.number, opened.phase):
+            raise Refused(
+                f"round {opened.number} (phase {opened.phase}) is open, found an answer to round {answer.number} "
+                f"(phase {answer.phase}){'' if answer.run == self.run else ' of another run'}"
+            )
+        if client not in opened.clients:
+            raise Refused(f"client {client} was not asked in round {opened.number}")
+        if isinstance(answer, Declined):
+            return answer
+        names = self._sizes(opened.phase)
+        if len(answer.payloads) != len(names):
+            raise WireError(f"an answer has {len(names)} parts, found {len(answer.payloads)}")
+        payloads = dict(zip(names, answer.payloads, strict=True))
+        found = rounds.unpack(self.algorithm.phases[opened.phase], payloads, self.server["model"])
+        vectors = {name: np.asarray(vector) for name, vector in found.items()}
+        for name, vector in vectors.items():
+            if not np.isfinite(vector).all() or np.abs(vector).max(initial=0) > LARGEST:
+                raise WireError(f"{name} has numbers that are not finite, or beyond {LARGEST:g}")
+        return Heard(vectors, 8 * sum(map(len, answer.payloads)))
+
+    def close(self, opened: Opened, answers: Mapping[int, Heard]) -> float:
+        """Put the answers together and move the model; the mean length of an update is returned."""
+        key, air = rounds.phase_key(self.key, opened.number, opened.phase), rounds.channel_key(self.key, opened.phase)
+        ids = opened.drawn.ids.tolist()
+        nothing = {name: np.zeros(size, np.float32) for name, size in self._sizes(opened.phase).items()}
+        each = [answers[client].vectors if client in answers else nothing for client in ids]
+        messages = {name: jnp.asarray(np.stack([message[name] for message in each])) for name in nothing}
+        here = jnp.asarray([client in answers for client in ids])
+        phase = self.algorithm.phases[opened.phase]
+        self.server, length = _closed(phase, self.share, key, air, self.server, opened.drawn, here, messages)
+        self.used[opened.phase, list(answers)] = opened.number
+        return float(length)
+
+    def next_round(self) -> None:
+        """All phases of the round are done, or it was abandoned."""
+        self.server = rounds.next_round(self.server)
+
+    def _sizes(self, phase: int) -> dict[str, int]:
+        """How long each vector of an answer is, in the order in which they are sent."""
+        template = self.algorithm.phases[phase].local.template
+        shapes = jax.eval_shape(template, jax.ShapeDtypeStruct(self.server["model"].shape, jnp.float32))
+        return {name: int(shapes[name].size) for name in sorted(shapes)}
+
+
+def _shared(key: Key) -> bytes:
+    """The key that all clients of a round are told: from one that others must not guess, by a hash of it."""
+    data = np.asarray(jax.random.key_data(key), "<u4").tobytes()
+    return data if len(data) == SHARED_BYTES else hashlib.blake2b(data, digest_size=SHARED_BYTES).digest()
+
+
+def check_networked(algorithm: Algorithm | InTurn, problem: Problem) -> None:
+    """Refuse what no network carries."""
+    check(algorithm)
+    for phase in algorithm.phases:
+        if phase.channel.analogue or phase.channel.aware:
+            raise ValueError(
+                f"the channel {type(phase.channel).__name__} adds signals up in the air: a network carries each "
+                "message by itself; simulate it with hush run"
+            )
+        phase.local.check(problem.population)
+        phase.cohort.places(problem.population.clients)
+    shapes = jax.eval_shape(lambda: init_server(algorithm, initial(problem, at(jax.random.key(0), "init"))))
+    for phase in algorithm.phases:
+        for name in phase.local.needs:
+            if any(leaf.dtype != jnp.float32 for leaf in jax.tree.leaves(shapes[name])):
+                raise ValueError(f"{name} is told to devices as 32-bit floats, found another kind of number")

@@ -1,0 +1,237 @@
+"""Where server and devices meet: one side opens rounds and waits, the other asks and answers, in any number of threads.
+
+Transports bring bytes here and carry bytes away; they know who is at the other end, and nothing of rounds.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hush.core.floats import WireError
+from hush.network.coordinator import Coordinator, Heard, Opened
+from hush.network.guard import Refused
+from hush.network.messages import Declined, End, Welcome, read_hello, write_end, write_welcome
+
+PRESENT_SECONDS = 90.0  # a device that has not asked for so long is not there
+SLICE_SECONDS = 0.2  # so often a waiting server looks whether it was told to stop
+
+
+class Visitor(NamedTuple):
+    """What is known of a device that came."""
+
+    seen: float  # when it last asked, by the clock of `time.time`
+    version: str  # of its hush
+    last_refusal: str = ""
+
+
+@dataclass
+class Gathered:
+    """One phase of a round: who was told, who answered, who will not."""
+
+    opened: Opened
+    told: set[int] = field(default_factory=set)
+    answers: dict[int, Heard] = field(default_factory=dict)
+    raw: dict[int, bytes] = field(default_factory=dict)
+    declined: dict[int, str] = field(default_factory=dict)
+
+    def concerns(self, client: int) -> bool:
+        """Whether this client is asked, and has not said anything yet."""
+        return client in self.opened.clients and client not in self.answers and client not in self.declined
+
+    @property
+    def waiting(self) -> int:
+        """How many may still answer."""
+        return len(self.opened.clients) - len(self.answers) - len(self.declined)
+
+
+class Desk:
+    """One for a federation; all of it may be called from any thread.
+
+    note   is told of everything that happens, before it has any effect: a journal
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, agreement: str, note: Callable[..., None] = lambda event, **facts: None
+    ) -> None:
+        self._coordinator, self._agreement, self._note = coordinator, agreement, note
+        self._turn = threading.Condition()
+        self._current: Gathered | None = None
+        self._over: str | None = None
+        self._watchers: list[Callable[[], None]] = []
+        self.visitors: dict[int, Visitor] = {}
+
+    # What a transport calls.
+
+    def hello(self, client: int, data: bytes) -> bytes:
+        """A device's first words: it is told what is run here, or why it cannot take part."""
+        hello = read_hello(data)
+        self._check_number(client)
+        pinned, offered = hello.agreement, self._coordinator.agreement
+        if pinned and pinned != offered:
+            raise Refused(
+                f"this device has agreed to {pinned.hex()[:16]}, and here {offered.hex()[:16]} is run: its owner must "
+                "look at the new agreement"
+            )
+        with self._turn:
+            self.visitors[client] = Visitor(time.time(), hello.version)
+            self._note("came", client=client, version=hello.version)
+            self._turn.notify_all()
+        return write_welcome(Welcome(self._coordinator.run, self._agreement))
+
+    def offers(self, clients: Collection[int]) -> dict[int, bytes]:
+        """What there is to tell these devices now: a round, or the end; nothing yet to those who are not named.
+
+        Whoever is told is entered in the journal first, all in one entry.
+        """
+        for client in clients:
+            self._check_number(client)
+        with self._turn:
+            for client in clients:
+                self._saw(client)
+            if self._over is not None:
+                return {client: write_end(End(self._used(client), self._over)) for client in clients}
+            here = self._current
+            if here is None:
+                return {}
+            concerned = [client for client in clients if here.concerns(client)]
+            if new := [client for client in concerned if client not in here.told]:
+                self._note("told", round=here.opened.number, phase=here.opened.phase, clients=new)
+                here.told.update(new)
+            opened = here.opened
+        return {client: self._coordinator.tell(opened, client) for client in concerned}
+
+    def offered(self, client: int) -> bytes | None:
+        """The same for one device."""
+        return self.offers((client,)).get(client)
+
+    def hear(self, client: int, data: bytes) -> None:
+        """A device's answer; refused, with the reason, where it is none to the open round."""
+        self._check_number(client)
+        with self._turn:
+            self._saw(client)
+            here = self._current
+        try:
+            if here is None:
+                raise Refused("no round is open")
+            if here.raw.get(client) == data:
+                return  # it was not sure that the first had arrived
+            if client in here.answers or client in here.declined:
+                raise Refused(f"client {client} has answered round {here.opened.number} already, with another answer")
+            found = self._coordinator.accept(here.opened, client, data)
+        except (Refused, WireError) as reason:
+            self._refuse(client, str(reason))
+            raise
+        self._enter(here, client, data, found)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Be called whenever there may be something new to tell."""
+        self._watchers.append(callback)
+
+    @property
+    def longest_answer(self) -> int:
+        """How many bytes a message to the server has at most."""
+        return max(self._coordinator.longest_answer, 8192)
+
+    # What the server calls.
+
+    def gather(
+        self,
+        opened: Opened,
+        told: set[int],
+        deadline: float,
+        wanted: int,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Gathered | None:
+        """Open a phase and wait for as many answers as are wanted, or until the deadline; None if stopped.
+
+        `told` are those who were told before the server was last stopped.
+        """
+        with self.open(opened, told) as gathered, self._turn:
+            until = time.monotonic() + deadline
+            while len(gathered.answers) < wanted and gathered.waiting > 0 and time.monotonic() < until:
+                if stopped():
+                    return None
+                self._turn.wait(min(max(until - time.monotonic(), 0), SLICE_SECONDS))
+            return gathered
+
+    @contextlib.contextmanager
+    def open(self, opened: Opened, told: set[int]) -> Iterator[Gathered]:
+        """A phase that devices can ask for and answer; after it, nobody can."""
+        gathered = Gathered(opened, set(told))
+        with self._turn:
+            self._current = gathered
+        self._notify()
+        try:
+            yield gathered
+        finally:
+            with self._turn:
+                self._current = None
+
+    def wait_for(self, devices: int, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until so many devices are there; False if stopped."""
+        with self._turn:
+            while self.present < devices:
+                if stopped():
+                    return False
+                self._turn.wait(SLICE_SECONDS)
+        return True
+
+    def end(self, reason: str) -> None:
+        """Tell all who ask that it is over."""
+        with self._turn:
+            self._over = reason
+        self._notify()
+
+    @property
+    def present(self) -> int:
+        """How many devices are there."""
+        return sum(self.is_present(client) for client in list(self.visitors))
+
+    def is_present(self, client: int) -> bool:
+        """Whether a device has asked of late."""
+        found = self.visitors.get(client)
+        return found is not None and time.time() - found.seen < PRESENT_SECONDS
+
+    def _enter(self, here: Gathered, client: int, data: bytes, found: Heard | Declined) -> None:
+        number, phase = here.opened.number, here.opened.phase
+        with self._turn:
+            if self._current is not here:
+                raise Refused(f"round {number} is closed: the answer came too late")
+            if client not in here.told:  # it was told before a crash that took the journal with it
+                self._note("told", round=number, phase=phase, clients=[client])
+                here.told.add(client)
+            here.raw[client] = data
+            if isinstance(found, Declined):
+                here.declined[client] = found.reason
+                self._note("declined", round=number, phase=phase, client=client, reason=found.reason)
+            else:
+                here.answers[client] = found
+                self._note("heard", round=number, phase=phase, client=client, bits=found.bits, bytes=len(data))
+            self._turn.notify_all()
+
+    def _refuse(self, client: int, reason: str) -> None:
+        with self._turn:
+            found = self.visitors[client]
+            self.visitors[client] = found._replace(last_refusal=reason)
+            self._note("refused", client=client, reason=reason)
+
+    def _used(self, client: int) -> tuple[int, ...]:
+        return tuple(int(each[client]) for each in self._coordinator.used)
+
+    def _saw(self, client: int) -> None:
+        found = self.visitors.get(client)
+        self.visitors[client] = Visitor(time.time(), "") if found is None else found._replace(seen=time.time())
+
+    def _check_number(self, client: int) -> None:
+        clients = self._coordinator.problem.population.clients
+        if not 0 <= client < clients:
+            raise Refused(f"this federation has clients 0 to {clients - 1}; the credential is that of client {client}")
+
+    def _notify(self) -> None:
+        with self._turn:
+            self._turn.notify_all()
+        for callback in list(self._watchers):
+            callback()

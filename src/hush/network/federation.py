@@ -1,0 +1,226 @@
+"""A federation as the host's loop sees it: like a simulation, with rounds that devices answer.
+
+`Loop` advances it, evaluates it, writes its records and checkpoints, and ends it, as it does a simulation. Before a
+round is told to anybody the round before lies on the disk: a server that is killed begins again with the same model,
+the same cohort and the same noise.
+"""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.costs import costs
+from hush.core.keys import Key, at, root, secret
+from hush.core.ledger import Ledger
+from hush.core.problem import Problem
+from hush.execution import engine, mesh
+from hush.execution.lanes import lay_out
+from hush.execution.phase import Layout
+from hush.network.coordinator import Coordinator, Opened
+from hush.network.desk import Gathered
+from hush.network.messages import RUN_BYTES
+from hush.settings.network import NetworkSettings
+
+Array = np.ndarray[Any, Any]
+CARRIED = "carry/"
+
+
+class Exchange(Protocol):
+    """What brings a phase's offers to devices and their answers back."""
+
+    def gather(
+        self, opened: Opened, told: set[int], deadline: float, wanted: int, stopped: Callable[[], bool]
+    ) -> Gathered | None:
+        """Everything that came of one phase; None if it was stopped before its end."""
+
+    def wait_for(self, devices: int, stopped: Callable[[], bool]) -> bool:
+        """Wait until so many devices are there; False if stopped."""
+
+
+def _nobody(number: int, phase: int) -> set[int]:
+    return set()
+
+
+def run_key(rehearsal: int | None) -> Key:
+    """Where the server's draws come from: a simulation's, or 128 bits of the operating system's."""
+    return secret() if rehearsal is None else at(root(rehearsal), "repetition", 0)
+
+
+class Federation:
+    """One run over devices, from before its first round on."""
+
+    checkpoint_seconds = 0.0  # after every round: what devices were told must last
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        rules: NetworkSettings,
+        allowance: Array | None = None,
+        bit_budget: float | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.coordinator, self.problem, self.rules = coordinator, coordinator.problem, rules
+        algorithm, clients = coordinator.algorithm, self.problem.population.clients
+        self.exchange: Exchange | None = None
+        self.lanes, self.stopped_by = lay_out(1, None), ""
+        self.layout = Layout(mesh.make(1, 1), 1, 1, 1)
+        self.ledger = Ledger(len(algorithm.phases), 1, clients, sees_steps=False)
+        self.persist: Callable[[], None] = lambda: None  # writes a checkpoint
+        self.abandoned = 0  # rounds with too few answers
+        self._next = 0  # the phase that comes next
+        self._allowance, self._stopped = allowance, stopped
+        # Who was told of a phase before the server was last stopped.
+        self.told_before: Callable[[int, int], set[int]] = _nobody
+        self._costs = costs(algorithm, self.problem)
+        if bit_budget is not None and not math.isfinite(self._costs.uplink_bits.most):
+            raise ValueError("a bit_budget needs messages whose length has a bound: what was sent cannot be taken back")
+
+    @property
+    def round(self) -> int:
+        """How many rounds are done."""
+        return self.coordinator.round
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of parameters."""
+        return int(self.coordinator.server["model"].shape[0])
+
+    def advance(self, rounds: int, bit_budget: float | None = None, allowance: Array | None = None) -> int:
+        """Make at most one round; none where it would go over a budget, or where the server is told to stop.
+
+        What was sent cannot be taken back: a round begins only if it is paid for whatever its messages cost.
+        """
+        if rounds == 0:
+            return 0
+        if bit_budget is not None and self.ledger.uplink_bits[0] + self._costs.uplink_bits.most > bit_budget:
+            self.stopped_by = "bit_budget"
+            return 0
+        assert self.exchange is not None
+        if not self.exchange.wait_for(self.rules.begin_with, self._stopped):
+            return 0
+        phases = len(self.coordinator.algorithm.phases)
+        while self._next < phases:
+            if not self._phase(self._next, allowance):
+                return 0
+            self._next += 1
+            if self._next < phases:
+                self.persist()  # what this phase gave, noise and all, is told in the next
+        self._next = 0
+        self.coordinator.next_round()
+        return 1
+
+    def _phase(self, phase: int, allowance: Array | None) -> bool:
+        """One phase, from its draw to the server's step; whether it took place."""
+        left = None if self._allowance is None else self._allowance[0] - self.ledger.client_rounds[phase, 0]
+        opened = self.coordinator.open(phase, left)
+        if allowance is not None and not self._paid(phase, opened, allowance):
+            self.stopped_by = "allowance"
+            return False
+        before, rules = self.told_before(opened.number, phase), self.rules
+        self.told_before = _nobody  # from here on this process knows itself
+        assert self.exchange is not None
+        found = self.exchange.gather(opened, before, rules.deadline, rules.wanted(len(opened.clients)), self._stopped)
+        if found is None:
+            return False
+        info: dict[str, float] = {}
+        if len(found.answers) >= min(rules.fewest(len(opened.clients)), len(opened.clients)):
+            info["update_norm"] = self.coordinator.close(opened, found.answers)
+        else:
+            self.abandoned += 1
+        bits = {client: heard.bits for client, heard in found.answers.items()}
+        self.ledger.enter(phase, sorted(found.told), bits, self._costs.phases[phase].client_downlink_bits, info)
+        return True
+
+    def _paid(self, phase: int, opened: Opened, allowance: Array) -> bool:
+        taken = self.ledger.client_rounds[phase, 0, list(opened.clients)]
+        return bool((taken < allowance[0, list(opened.clients)]).all())
+
+    def evaluate(self) -> dict[str, Array]:
+        """Every measure of the model that the server can make."""
+        if not self.problem.tables():
+            return {}
+        found = engine.measure(self.problem, self.server["model"], self.layout)
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    def evaluate_clients(self) -> dict[str, Array]:
+        """Nothing: a server does not see its clients' data."""
+        return {}
+
+    has_examples = has_personal_models = False
+
+    @property
+    def models(self) -> Array:
+        """The model [1, d]."""
+        return np.asarray(self.coordinator.server["model"])[None]
+
+    @property
+    def placed(self) -> Problem:
+        """The problem, as a simulation has it on its devices."""
+        return self.problem
+
+    @property
+    def server(self) -> Any:
+        """The server's state, every leaf [1, …]."""
+        return jax.tree.map(lambda leaf: leaf[None], self.coordinator.server)
+
+    @property
+    def arrangement(self) -> dict[str, Any]:
+        """How the work is done, for a status file or a report."""
+        rules = self.rules
+        return {"devices": "over a network", "deadline": rules.deadline, "abandoned rounds": self.abandoned}
+
+    def state(self) -> dict[str, Array]:
+        """All that a checkpoint must hold, as named arrays."""
+        leaves = jax.tree_util.tree_flatten_with_path(self.coordinator.server)[0]
+        carried = {f"{CARRIED}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+        ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
+        network = {
+            "network/key": np.asarray(jax.random.key_data(self.coordinator.key)),
+            "network/run": np.frombuffer(self.coordinator.run, np.uint8),
+            "network/used": self.coordinator.used.copy(),
+            "network/abandoned": np.array(self.abandoned),
+            "network/phase": np.array(self._next),
+        }
+        return carried | ledger | network | {"round": np.array(self.round)}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Go on from a state of the same federation."""
+        if "network/key" not in state:
+            raise ValueError("the checkpoint is of a simulation; go on with it by hush resume")
+        leaves, structure = jax.tree_util.tree_flatten_with_path(self.coordinator.server)
+        found = [jnp.asarray(state[f"{CARRIED}{jax.tree_util.keystr(path)}"], leaf.dtype) for path, leaf in leaves]
+        coordinator = self.coordinator
+        coordinator.server = jax.tree.unflatten(structure, found)
+        words = jnp.asarray(state["network/key"])
+        coordinator.key = jax.random.wrap_key_data(words, impl="rbg" if words.size == 4 else None)
+        coordinator.run, coordinator.used = state["network/run"].tobytes(), state["network/used"].copy()
+        self.abandoned, self._next = int(state["network/abandoned"]), int(state["network/phase"])
+        self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
+
+
+def federation(
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    rules: NetworkSettings,
+    agreement: bytes,
+    share: bool,
+    rehearsal: int | None,
+    **settings: Any,
+) -> Federation:
+    """A federation before its first round."""
+    coordinator = Coordinator(
+        algorithm,
+        problem,
+        run_key(rehearsal),
+        run=os.urandom(RUN_BYTES),
+        agreement=agreement,
+        share=share,
+        rehearsal=rehearsal is not None,
+    )
+    return Federation(coordinator, rules, **settings)
