@@ -28,6 +28,8 @@ from hush.tasks.problem import Holding, Supervised
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
 
+APART = "no two devices hold the same example: what they hold is not known here"
+
 
 @dataclass(frozen=True)
 class Question:
@@ -83,6 +85,8 @@ def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> 
     problem, clients = question.problem, question.clients
     if type(problem) is Supervised and problem.is_rescaled:
         phases = tuple(replace(phase, assumptions=(*phase.assumptions, SCALED)) for phase in phases)
+    if type(problem) is Supervised and problem.is_remote and unit == "example":
+        phases = tuple(replace(phase, assumptions=(*phase.assumptions, APART)) for phase in phases)
     shared = None
     if unit == "example" and problem is not None:
         _check_gradients(problem)

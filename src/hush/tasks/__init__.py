@@ -6,6 +6,7 @@ from hush.core.problem import Problem
 from hush.tasks.analytic import linear_regression, logistic_regression, quadratic
 from hush.tasks.images import arrays, cifar10, digits, emnist_digits, fashion_mnist, mnist
 from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials
+from hush.tasks.remote import remote
 
 # The tasks that a settings file can name.
 TASKS: dict[str, Callable[..., Problem]] = {
@@ -17,6 +18,7 @@ TASKS: dict[str, Callable[..., Problem]] = {
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
     "gaussian_posterior": gaussian_posterior,
+    "remote": remote,
 }
 
 __all__ = [
@@ -33,4 +35,5 @@ __all__ = [
     "mnist",
     "potentials",
     "quadratic",
+    "remote",
 ]

@@ -81,8 +81,13 @@ class Supervised(Problem):
     def present(self, params: Params) -> Any:
         return self.model.rebuild(params)
 
-    def identities(self) -> np.ndarray[Any, Any]:
-        return np.asarray(self.index)
+    def identities(self) -> np.ndarray[Any, Any] | None:
+        return None if self.is_remote else np.asarray(self.index)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the examples lie on devices, and none of them here."""
+        return self.index.size == 0
 
     @property
     def is_rescaled(self) -> bool:
@@ -95,10 +100,11 @@ class Supervised(Problem):
         return weights @ self.measured(params, inputs, targets)["loss"]
 
     def tables(self) -> dict[str, jax.Array]:
-        if self.test is None:
-            return {"train": self.importance}
-        rows = self.test.y.shape[0]
-        return {"train": self.importance, "test": jnp.full(rows, 1 / rows)}
+        found = {} if self.is_remote else {"train": self.importance}
+        if self.test is not None:
+            rows = self.test.y.shape[0]
+            found["test"] = jnp.full(rows, 1 / rows)
+        return found
 
     def evaluate(self, params: Params, batch: Batch) -> Measures:
         table = self.train if batch.table == "train" else self.test
