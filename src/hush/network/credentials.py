@@ -99,7 +99,7 @@ class Authority:
             return [_entry(line) for line in json.loads(text)["devices"]]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{path} is no registry that can be read ({error!r}): put a copy of it back, for nobody else knows "
+                f"{path} is no registry that can be read ({error!r}): put its newest copy back, for nobody else knows "
                 f"which certificates there are"
             ) from error
 

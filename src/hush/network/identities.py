@@ -76,7 +76,6 @@ class Identities:
                 self._revoked |= _listed(self._path.read_bytes(), self._authority)
                 self._stamp = stamp
         except (OSError, ValueError, TypeError) as error:
-            self._stamp = None
             raise ValueError(
                 f"{self._path} is no list of revoked certificates that can be read ({error}): nobody is let in before "
                 f"it is copied anew from the folder of the enrolment"
