@@ -267,6 +267,46 @@ def paper(
     papers.reproduce(name, figure, quick, out)
 
 
+@app.command()
+@plainly
+def enrol(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of an enrolment.")],
+    devices: Annotated[
+        int | None, typer.Option(metavar="N", help="Enrol N devices, called device-0, device-1 …")
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="HOST",
+            help="A name or address under which devices reach the server; may be given many times. "
+            "Later, and alone: a new certificate for the server.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Enrol one device of this name: letters, digits, '.', '_' and '-'.")
+    ] = None,
+    client: Annotated[
+        int | None, typer.Option(metavar="N", help="Its number among the clients; without one, the next free.")
+    ] = None,
+    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Take a device's certificate back.")] = None,
+    days: Annotated[int | None, typer.Option(metavar="N", help="How long a certificate is valid; 365 if none.")] = None,
+) -> None:
+    """Say who may take part in a deployment: certificates for its server and each of its devices.
+
+    \b
+    hush enrol ours --devices 5 --host fl.example.org --host 192.0.2.7
+    hush enrol ours --name ward-3 --client 7
+    hush enrol ours --revoke ward-3
+    hush enrol ours
+
+    The folder server/ goes to the server, each devices/NAME.pem to its device, and authority/ stays with you.
+    """
+    from hush.app import enrol as enrolling
+
+    enrolling.enrol(folder, devices, hosts or [], name, client, revoke, days)
+
+
 def main() -> None:
     """The command, with warnings in one line."""
     # A warning is for the user to read: where in the program it arose is not.

@@ -40,18 +40,19 @@ def remote(
     settings = {name: value for name, value in locals().items() if value is not None}
     known("kind", kind, MEASURES)
     integer("outputs", outputs)
-    one = tuple(integer("a number of shape", number) or int(number) for number in shape)
+    for number in shape:
+        integer("a number of shape", number)
+    one = tuple(map(int, shape))
     for name, value in (("scale", scale), ("shift", shift)):
         check_scale(name, value, one)
     made = wrap(model, one, outputs, model_options)
     like = np.zeros((1, *one), np.float32), _target(kind, outputs)
     check_model(made, MEASURES[kind], *like)
-    factors = jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32)
     held_out = None if test is None else _checked(*read_arrays(Path(test)), one, outputs, kind, "test ")
     population = Population(np.asarray(sizes))
     return Supervised(
-        train=Examples(*(jnp.asarray(part[:0]) for part in like), *factors),
-        test=None if held_out is None else Examples(*map(jnp.asarray, held_out), *factors),
+        train=_examples(like[0][:0], like[1][:0], scale, shift),
+        test=None if held_out is None else _examples(*held_out, scale, shift),
         index=jnp.zeros(0, jnp.int32),
         offsets=jnp.zeros(population.clients, jnp.int32),
         importance=jnp.zeros(0),
@@ -103,6 +104,10 @@ def _checked(x: Any, y: Any, one: tuple[int, ...], outputs: float, kind: str, wh
     if kind == "classification" and labels.max() >= outputs:
         raise ValueError(f"{what}labels must be below {outputs}, the number of outputs, found {labels.max()}")
     return found, labels
+
+
+def _examples(x: Array, y: Array, scale: Any, shift: Any) -> Examples:
+    return Examples(jnp.asarray(x), jnp.asarray(y), jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32))
 
 
 def _target(kind: str, outputs: int) -> Array:
