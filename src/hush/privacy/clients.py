@@ -38,8 +38,8 @@ from hush.server import CorrelatedNoise
 
 SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
 SUMMED = (
-    "the sum of a round's messages is exact, and so is the deviation of its noise: what floating-point arithmetic makes "
-    "of them, which for every client of the round is within some 10⁻⁷ of the clipping bound, is not counted"
+    "the sum of a round's messages is exact, and so is the deviation of its noise: what floating-point arithmetic does "
+    "to them, which for every client of the round is within some 10⁻⁷ of the clipping bound, is not counted"
 )
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 
