@@ -19,7 +19,8 @@ from hush.core.keys import at, root
 from hush.local import LocalSGD
 from hush.network.agreement import agree
 from hush.network.memory import InMemory
-from hush.network.serving import rehearsing, serve
+from hush.network.messages import read_told
+from hush.network.serving import rehearsing, serve, through_bytes
 from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events
 from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
@@ -112,3 +113,41 @@ def test_where_privacy_rests_on_weights_nobody_weighs_more(private):
     alone, together = 0.1 * weight[1], 0.1 * sum(weight.values())
     assert length == pytest.approx(alone if private else together, rel=1e-3)
     assert len(weight) > 1
+
+
+def test_who_was_told_before_a_crash_is_counted_though_it_never_comes_back(tmp_path):
+    """The server dies between telling client 2 of round 1 and hearing it; the device is gone afterwards."""
+    algorithm, folder = ALGORITHMS["feedback"], tmp_path / "run"
+
+    class Crash(Exception):
+        pass
+
+    kept = {}
+
+    def crashing(made):
+        kept.update(made)
+        hear = made[2].hear
+
+        def once(data):
+            if read_told(data).number == 1:
+                raise Crash
+            return hear(data)
+
+        made[2].hear = once
+        return made
+
+    with pytest.raises(Crash):
+        served(algorithm, set(), devices=crashing, folder=folder)
+    found = served(algorithm, set(), devices=lambda made: {c: kept[c] for c in (0, 1, 3)}, folder=folder)
+    assert found.status["round"] == ROUNDS
+    assert found.clients["rounds"].tolist() == [ROUNDS, ROUNDS, 2, ROUNDS]
+    lost = {(number, 2) for number in range(1, ROUNDS)}
+    np.testing.assert_allclose(found.vector[0], by_hand(algorithm, PROBLEM, lost, ROUNDS), atol=2e-6)
+
+
+def test_samples_of_a_posterior_are_taken_as_in_a_simulation():
+    algorithm = hush.fa_ld(steps=2, lr=1e-4, batch=8)
+    run = RunSettings(rounds=6, sample_every=2)
+    found = through_bytes(algorithm, PROBLEM, run, progress=False)
+    expected = hush.run(algorithm, PROBLEM, 6, sample_every=2, progress=False)
+    np.testing.assert_allclose(found.posterior.values, expected.posterior.values, atol=1e-5)
