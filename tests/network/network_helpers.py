@@ -125,12 +125,14 @@ class Taken(NamedTuple):
 class OverTls:
     """Sockets on this machine, certificates of an authority for the tests."""
 
-    def __init__(self, folder):
-        authority = Authority.create(folder, ["localhost", "127.0.0.1"])
-        for client in range(CLIENTS):
-            authority.enrol(f"device-{client}", client)
-        self.folder, self.authority = folder, authority
-        self.server = ServerCredential.read(folder)
+    def __init__(self, folder, clients=range(CLIENTS), hosts=("localhost", "127.0.0.1"), days=365):
+        self.folder, self.authority = folder, Authority.create(folder, hosts, days)
+        for client in clients:
+            self.authority.enrol(f"device-{client}", client)
+
+    @property
+    def server(self):
+        return ServerCredential.read(self.folder)
 
     def credential(self, client):
         return DeviceCredential.read(self.folder / "devices" / f"device-{client}.pem")
