@@ -6,6 +6,8 @@ import threading
 import time
 from typing import NamedTuple
 
+import numpy as np
+
 import hush
 from hush.core import keys
 from hush.core.flat import initial
@@ -17,7 +19,7 @@ from hush.network.federation import run_key
 from hush.network.identities import Identities
 from hush.network.link import stay
 from hush.network.memory import InMemory
-from hush.network.messages import TOLD, kind_of
+from hush.network.messages import TOLD, kind_of, read_answer, write_answer
 from hush.network.serving import rehearsing
 from hush.network.tls_link import TlsLink
 from hush.network.tls_server import listen
@@ -62,6 +64,17 @@ def desk_of(algorithm, notes=None):
 
 def straight(client, data, up):
     return data
+
+
+def filled(value):
+    """A well-formed answer that says one number everywhere."""
+
+    def spoil(data):
+        answer = read_answer(data)
+        sizes = [len(payload) // 4 for payload in answer.payloads]
+        return write_answer(answer._replace(payloads=tuple(np.full(n, value, ">f4").tobytes() for n in sizes)))
+
+    return spoil
 
 
 class AtTheDesk:
@@ -145,9 +158,9 @@ class OverTls:
         return TlsLink(f"127.0.0.1:{port}", self.credential(client))
 
     @contextlib.contextmanager
-    def lines(self, desk):
+    def lines(self, desk, **settings):
         with contextlib.ExitStack() as stack:
-            port = stack.enter_context(self.listening(desk)).port
+            port = stack.enter_context(self.listening(desk, **settings)).port
             yield lambda client: stack.enter_context(contextlib.closing(self.link(port, client)))
 
     @contextlib.contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from hush.network.desk import Desk
 from hush.network.guard import Refused
 from hush.network.link import Barred, Lost
 from hush.network.messages import read_end, read_told, write_hello
@@ -285,13 +286,26 @@ class TestWaiting:
 
     def test_who_calls_anew_takes_the_place_of_the_old_call(self, tls):
         desk, coordinator = desk_of(fedavg())
-        with tls.lines(desk) as line, ThreadPoolExecutor(2) as pool:
+        with tls.lines(desk, poll_seconds=45) as line, ThreadPoolExecutor(2) as pool:
             older = pool.submit(line(0).ask, HANGS)
             until(lambda: desk.present)
             newer = pool.submit(line(0).ask, HANGS)
-            assert older.result(HANGS) is None
+            assert older.result(40) is None  # sooner than the server would let it go
             with desk.open(coordinator.open(0), set()):
                 assert read_told(newer.result(HANGS)).number == 0
+
+    def test_one_device_cannot_keep_all_threads_busy(self, tls, monkeypatch):
+        begun, go_on = threading.Event(), threading.Event()
+        monkeypatch.setattr(Desk, "hear", lambda desk, client, data: (begun.set(), go_on.wait(HANGS)))
+        desk, _ = desk_of(fedavg())
+        with tls.lines(desk) as line, ThreadPoolExecutor(1) as pool:
+            first = pool.submit(line(0).answer, b"one")
+            assert begun.wait(HANGS)
+            with pytest.raises(Refused, match="another answer of client 0 is being read"):
+                line(0).answer(b"two")
+            go_on.set()
+            first.result(HANGS)
+            line(0).answer(b"three")
 
     def test_a_server_that_closes_lets_all_go_who_wait(self, tls):
         desk, _ = desk_of(fedavg())

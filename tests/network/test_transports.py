@@ -28,6 +28,7 @@ from network_helpers import (
     devices,
     fedavg,
     fedpaq,
+    filled,
     problem,
     straight,
     until,
@@ -69,17 +70,6 @@ def test_the_model_and_the_bits_are_those_of_a_simulation(transport):
 def flipped(data):
     place = len(data) // 2
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
-
-
-def filled(value):
-    """A well-formed answer that says one number everywhere."""
-
-    def spoil(data):
-        answer = read_answer(data)
-        sizes = [len(payload) // 4 for payload in answer.payloads]
-        return write_answer(answer._replace(payloads=tuple(np.full(n, value, ">f4").tobytes() for n in sizes)))
-
-    return spoil
 
 
 def renumbered(data):
