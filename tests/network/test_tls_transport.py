@@ -46,11 +46,14 @@ def hello(port, credential):
 
 
 class TestWhoIsLetIn:
-    def test_a_device_of_ours(self, tls):
-        desk, _ = desk_of(fedavg())
+    def test_a_device_of_ours_by_its_number_and_name(self, tls):
+        notes = []
+        desk, _ = desk_of(fedavg(), notes)
         with tls.listening(desk) as exchange:
             assert hello(exchange.port, tls.credential(2))
         assert set(desk.visitors) == {2}
+        [(event, facts)] = notes
+        assert (event, facts["client"], facts["name"]) == ("came", 2, "device-2")
 
     @pytest.mark.parametrize("secured", [True, False])
     def test_nobody_without_a_certificate(self, tls, secured):
