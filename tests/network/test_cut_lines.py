@@ -63,11 +63,13 @@ def tls(tmp_path_factory):
 
 @contextlib.contextmanager
 def relayed(tls, desk, client):
-    """A device that stays at a desk, its relay, and what became of it."""
+    """A device that waits at a desk, its relay, and what became of it."""
+    asked, offers = threading.Event(), desk.offers
+    desk.offers = lambda clients: (offers(clients), asked.set())[0]
     with tls.listening(desk) as exchange, contextlib.closing(Relay(exchange.port)) as relay:
         links = {client: tls.link(relay.port, client)}
         with staying(links, devices(fedavg(), [client])) as taken:
-            until(lambda: desk.present)
+            assert asked.wait(HANGS)  # between two calls gRPC dials anew without a word
             yield relay, taken
 
 
