@@ -19,7 +19,7 @@ from hush.network.federation import run_key
 from hush.network.identities import Identities
 from hush.network.link import stay
 from hush.network.memory import InMemory
-from hush.network.messages import TOLD, kind_of, read_answer, write_answer
+from hush.network.messages import TOLD, kind_of, read_answer, write_answer, write_hello
 from hush.network.serving import rehearsing
 from hush.network.tls_link import TlsLink
 from hush.network.tls_server import listen
@@ -196,6 +196,11 @@ def staying(links, devices):
         for thread in threads:
             thread.join(HANGS)
         stop.set()
+
+
+def hello(port, credential):
+    with contextlib.closing(TlsLink(f"127.0.0.1:{port}", credential)) as link:
+        return link.hello(write_hello())
 
 
 def until(condition):

@@ -11,7 +11,9 @@ import pytest
 from hush.network.desk import Desk
 
 sys.path.insert(0, str(Path(__file__).parent))
-from network_helpers import HANGS, OverTls, desk_of, devices, fedavg, staying, until
+from network_helpers import HANGS, desk_of, devices, fedavg, staying, until
+
+pytestmark = pytest.mark.usefixtures("no_threads_left")
 
 
 class Relay:
@@ -54,11 +56,6 @@ class Relay:
                 target.sendall(data)
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory):
-    return OverTls(tmp_path_factory.mktemp("tls") / "enrolment")
 
 
 @contextlib.contextmanager
