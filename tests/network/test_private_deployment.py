@@ -151,6 +151,9 @@ def test_an_owner_who_does_not_agree_sends_nothing_and_a_pinned_agreement_stays(
         def answer(self, data):
             pytest.fail("nothing is to be sent")
 
+        def expect(self, longest):
+            assert longest >= 4 * 6
+
         def close(self):
             pass
 

@@ -25,7 +25,17 @@ from hush.core.keys import Key
 from hush.core.problem import ClientData, Vector
 from hush.network.guard import Guard, Participations, Refused
 from hush.network.keeping import Keeping, Kept, Pending
-from hush.network.messages import NEVER, Answer, Declined, End, Told, read_told, write_answer, write_declined
+from hush.network.messages import (
+    NEVER,
+    Answer,
+    Declined,
+    End,
+    Told,
+    longest_told,
+    read_told,
+    write_answer,
+    write_declined,
+)
 
 _answer = eqx.filter_jit(rounds.answer)
 SystemKey = Callable[[int, int], Key]  # the key of a client's part, by round and phase
@@ -108,6 +118,11 @@ class Device:
         except (Refused, WireError) as reason:
             where = (b"\0" * 8, NEVER, 0) if told is None else (told.run, told.number, told.phase)
             return write_declined(Declined(*where, str(reason)))
+
+    @property
+    def longest_told(self) -> int:
+        """How many bytes what it is told has at most."""
+        return max(longest_told([leaf.size for leaf in jax.tree.leaves(shapes)]) for shapes in self.guard.shapes)
 
     def finish(self, end: End) -> None:
         """The run is over: what the last answers were worth is settled."""

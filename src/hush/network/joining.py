@@ -19,6 +19,7 @@ from hush.store.lock import FolderLock
 from hush.store.writing import atomically
 
 AGREEMENT, STATE = "agreement.toml", "device.npz"  # what lies in a device's folder
+MARGIN = 4096  # bytes of a welcome beside the agreement
 FEWEST_DIGITS = 16  # of a digest by which an owner agrees beforehand
 
 Consent = Callable[[dict[str, str]], bool]  # an owner is shown the agreement in words, and says yes or no
@@ -59,6 +60,7 @@ def join(
         if agreement is None:
             return None
         device = prepared(agreement, client, data, place, label, epsilon, again, rehearse)
+        link.expect(max(device.longest_told, len(agreement.text) + MARGIN))
         return stay(link, device, patience=patience, stopped=stopped, say=say)
 
 

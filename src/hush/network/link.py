@@ -55,6 +55,9 @@ class Link(Protocol):
     def answer(self, data: bytes) -> None:
         """Hand in an answer; when this returns the server has it."""
 
+    def expect(self, longest: int) -> None:
+        """From now on no message from the server has more bytes than this."""
+
     def close(self) -> None:
         """Hang up."""
 

@@ -21,6 +21,7 @@ from hush.network.device import Device, rehearsed_key
 from hush.network.federation import Exchange, Federation, federation
 from hush.network.guard import Guard
 from hush.network.memory import InMemory
+from hush.runs.errors import Diverged
 from hush.runs.limits import limits_of
 from hush.runs.loop import Loop
 from hush.runs.progress import Display
@@ -115,7 +116,11 @@ def _federated(
     with contextlib.closing(journal) if journal is not None else contextlib.nullcontext(), connect(desk) as exchange:
         made.exchange = exchange
         with Display(loop.rounds or 1, start=made.round, enabled=progress) as display:
-            result = loop.run(display, stopping)
+            try:
+                result = loop.run(display, stopping)
+            except Diverged as over:
+                desk.end(str(over))
+                raise
         desk.end(result.status["message"] or "the run is over")
         return result
 

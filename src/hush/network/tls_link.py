@@ -74,6 +74,11 @@ class TlsLink:
         """Hand in an answer; when this returns the server has it."""
         self._result(self._begun(ANSWER, data, self._timeout + len(data) / SLOWEST))
 
+    def expect(self, longest: int) -> None:
+        """From now on no message from the server has more bytes than this: the line is dialled anew."""
+        self.close()
+        self._longest = longest
+
     def close(self) -> None:
         """Hang up."""
         self._waiting = None
