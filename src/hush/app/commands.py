@@ -1,7 +1,7 @@
 """The commands that compute: run, resume, report, compare."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from hush.privacy.shown import in_one_line
 from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
-from hush.settings import Experiment, SettingsError, build, default_tables, override, read
+from hush.settings import Experiment, RunSettings, SettingsError, build, default_tables, override, read
 from hush.settings.tables import OWN
 from hush.store.files import LOCK, REPORT, SETTINGS
 from hush.store.reading import began, require_run
@@ -26,6 +26,7 @@ def run(
     epsilon: float | None,
     out: Path | None,
     force: bool,
+    through_bytes: bool,
     quiet: bool,
 ) -> None:
     """Run a settings file with some settings changed."""
@@ -39,7 +40,7 @@ def run(
     problem = experiment.problem()
     folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
-    _run(experiment, problem, quiet, folder=folder, replace=force)
+    _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, folder=folder, replace=force)
 
 
 def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
@@ -69,11 +70,20 @@ def compare(folders: Sequence[Path], out: Path) -> None:
     print(write_comparison(folders, out))
 
 
-def _run(experiment: Experiment, problem: Any, quiet: bool, **places: Any) -> None:
+def by_bytes(algorithm: Any, problem: Any, progress: bool, folder: Path, replace: bool, **asked: Any) -> Result:
+    """The same with every message made into bytes and back."""
+    from hush.network import through_bytes
+
+    return through_bytes(algorithm, problem, RunSettings(**asked), folder=folder, replace=replace, progress=progress)
+
+
+def _run(
+    experiment: Experiment, problem: Any, quiet: bool, runs: Callable[..., Result] = run_algorithm, **places: Any
+) -> None:
     """Run, and tell how it ended, whether it ended well or not."""
     try:
         asked = experiment.run.keywords()
-        result = run_algorithm(experiment.algorithm, problem, **asked, progress=not quiet, **places)
+        result = runs(experiment.algorithm, problem, **asked, progress=not quiet, **places)
     except (Diverged, Interrupted) as end:
         if not quiet:
             tell(end.result)

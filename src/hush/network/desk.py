@@ -65,7 +65,7 @@ class Desk:
 
     # What a transport calls.
 
-    def hello(self, client: int, data: bytes) -> bytes:
+    def hello(self, client: int, data: bytes, name: str = "") -> bytes:
         """A device's first words: it is told what is run here, or why it cannot take part."""
         hello = read_hello(data)
         self._check_number(client)
@@ -77,7 +77,7 @@ class Desk:
             )
         with self._turn:
             self.visitors[client] = Visitor(time.time(), hello.version)
-            self._note("came", client=client, version=hello.version)
+            self._note("came", client=client, name=name, version=hello.version)
             self._turn.notify_all()
         return write_welcome(Welcome(self._coordinator.run, self._agreement))
 

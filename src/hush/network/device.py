@@ -223,7 +223,9 @@ class Device:
 
     def _keep(self, ledger: Participations) -> None:
         if self._keeping is not None:
-            facts = (self.run, self.agreement, self.guard.mechanism(), ledger, self._settled, self.sent_bits)
+            guard = self.guard
+            spent = None if guard.epsilon is None else guard.epsilon_of(ledger)
+            facts = (self.run, self.agreement, guard.mechanism(), spent, ledger, self._settled, self.sent_bits)
             self._keeping.write(Kept(*facts, self._states, self._pending))
 
     def _restore(self, kept: Kept) -> None:

@@ -112,8 +112,8 @@ class Guard:
 
     @property
     def spent(self) -> float:
-        """ε of this device so far; infinite where nothing is promised and something was sent."""
-        return self._epsilon(self.so_far)
+        """ε of this device so far."""
+        return self.epsilon_of(self.so_far)
 
     def admit(self, broadcast: Mapping[str, Any], phase: int = 0) -> None:
         """Check what the server tells, and enter the round in the ledger; `Refused` says why not."""
@@ -134,9 +134,9 @@ class Guard:
         for name, shapes in needs.items():
             self._check_vectors(name, broadcast[name], shapes)
         entered = self.so_far.entered(phase, self._round(broadcast["round"], phase))
-        if self.epsilon is not None and not self._epsilon(entered) <= self.epsilon:
+        if self.epsilon is not None and not self.epsilon_of(entered) <= self.epsilon:
             raise Refused(
-                f"one more round would spend ε = {rounded_up(self._epsilon(entered))} of {self.epsilon:g} "
+                f"one more round would spend ε = {rounded_up(self.epsilon_of(entered))} of {self.epsilon:g} "
                 f"at δ = {self.delta:g}, after {self.so_far.taken[phase]} rounds"
             )
         return entered
@@ -169,7 +169,8 @@ class Guard:
         if not (np.isfinite(found).all() and low <= found.min() and found.max() <= high):
             raise Refused(f"{name} must be numbers from {low:g} to {high:g}, found {found.min():g} to {found.max():g}")
 
-    def _epsilon(self, ledger: Participations) -> float:
+    def epsilon_of(self, ledger: Participations) -> float:
+        """What so many participations cost this device; infinite where nothing is promised and something was sent."""
         if self.description is None:
             return float("inf") if any(ledger.taken) else 0.0
         # Where the cohort is a secret, every round counts, whether this device was in it or not.

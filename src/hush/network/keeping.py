@@ -30,6 +30,7 @@ class Kept(NamedTuple):
     run: bytes
     agreement: bytes
     mechanism: list[str]
+    spent: float | None  # ε so far; None where no privacy was promised
     ledger: Participations
     settled: tuple[int, ...]  # by phase, the last round in which the server used an answer
     sent_bits: int
@@ -49,6 +50,7 @@ class Keeping:
             "run": kept.run.hex(),
             "agreement": kept.agreement.hex(),
             "mechanism": kept.mechanism,
+            "spent": kept.spent,
             "taken": kept.ledger.taken,
             "last": kept.ledger.last,
             "settled": kept.settled,
@@ -69,9 +71,7 @@ class Keeping:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as archive:
-                arrays = dict(archive)
-            facts = json.loads(str(arrays["facts"]))
+            arrays, facts = _read(self.path)
             states = tuple(_unnamed(f"state/{phase}", arrays, each) for phase, each in enumerate(like))
             pending = tuple(
                 None if found is None else _pending(phase, found, arrays, like[phase])
@@ -80,9 +80,21 @@ class Keeping:
             ledger = Participations(*(tuple(int(number) for number in facts[name]) for name in ("taken", "last")))
             settled = tuple(int(number) for number in facts["settled"])
             run, agreement = bytes.fromhex(facts["run"]), bytes.fromhex(facts["agreement"])
-            return Kept(run, agreement, facts["mechanism"], ledger, settled, int(facts["sent_bits"]), states, pending)
+            said = run, agreement, facts["mechanism"], facts["spent"], ledger, settled, int(facts["sent_bits"])
+            return Kept(*said, states, pending)
         except Exception as error:  # whatever a damaged archive makes its reader say
             raise Refused(f"{self.path} cannot be read ({error}): what was spent is not known") from error
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """What a device's file says in words and numbers, for its owner."""
+    return _read(path)[1]
+
+
+def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    return arrays, json.loads(str(arrays["facts"]))
 
 
 def _pending(phase: int, found: list[Any], arrays: Arrays, like: State) -> Pending:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from hush.network.desk import Desk
 from hush.network.device import Device, rehearsed_key
 from hush.network.federation import Exchange, Federation, federation
 from hush.network.guard import Guard
-from hush.network.journal import Journal, told_in
 from hush.network.memory import InMemory
 from hush.runs.limits import limits_of
 from hush.runs.loop import Loop
@@ -28,14 +27,17 @@ from hush.runs.result import Result
 from hush.runs.run import open_folder
 from hush.runs.samples import Samples, Thinning
 from hush.runs.spending import Spending
-from hush.settings import RunSettings, tables_of
-from hush.settings.network import NetworkSettings
+from hush.settings import NetworkSettings, RunSettings, tables_of
+from hush.settings.tables import plain
 from hush.stopping import Stopping, listening
 from hush.store import RunFolder
 from hush.store.files import JOURNAL
 from hush.store.fingerprint import fingerprint
+from hush.store.journal import Journal, told_in
 from hush.store.reading import began
 
+DRAWN = "is drawn exactly, on a grid, by each device or by the server, from its operating system; nobody can repeat it"
+REHEARSED = "of this rehearsal comes from its seed, so that it can be laid beside a simulation, and protects nobody"
 # What only a simulation can do: several runs side by side, and looking at clients.
 ONLY_SIMULATED = ("repetitions", "sweep", "watch", "evaluate_clients")
 Connect = Callable[[Desk], contextlib.AbstractContextManager[Exchange]]
@@ -64,7 +66,8 @@ def serve(
     _check(run)
     found, _ = guarantee(algorithm, problem.population, run, parameters(problem))
     agreement = agree(algorithm, problem, run, rehearsal, task)
-    spending = Spending(algorithm, problem, lay_out(1, None), run.rounds, run.delta, run.unit, run.trust)
+    noise = REHEARSED if rehearsal else DRAWN
+    spending = Spending(algorithm, problem, lay_out(1, None), run.rounds, run.delta, run.unit, run.trust, noise)
     limits, allowance = limits_of(run, spending)
     files = None if folder is None else RunFolder(folder)
     with listening() as stopping, contextlib.nullcontext() if files is None else files:
@@ -83,7 +86,7 @@ def serve(
         samples = None
         if run.sample_every is not None:
             samples = Samples(Thinning(run.sample_every, run.warm_up, run.most_samples), made, files)
-        described = tables_of(algorithm, problem, run)
+        described = tables_of(algorithm, problem, run) | {"network": plain(asdict(made.rules))}
         loop = Loop(made, limits, spending, run, described, identity, files, samples)
         loop.how_to_go_on, made.persist = "hush serve SETTINGS --folder", loop.save
         if files is not None:

@@ -10,6 +10,7 @@ import pandas as pd
 from hush.core.columns import AXES, EVERYWHERE, TABLES, TOTALS, column
 from hush.report import formatting, markup
 from hush.report.classes import Counts, picture
+from hush.report.devices_page import devices_section
 from hush.report.own_data_page import own_data_section
 from hush.report.plots import chart, lines
 from hush.report.posterior_page import calibration_section, posterior_section
@@ -62,6 +63,7 @@ def write_report(folder: Path) -> Path:
         *_damage(folder),
         *_numbers(records, status, counts, settings, _said(folder)),
         *privacy_section(folder, status),
+        *devices_section(folder),
         *_curves(records, folder),
         *calibration_section(folder),
         *posterior_section(folder),

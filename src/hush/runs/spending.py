@@ -31,8 +31,9 @@ class Spending:
         delta: float,
         unit: str | None = None,
         trust: str | None = None,
+        noise: str | None = None,
     ) -> None:
-        self.delta, self.reason = delta, ""
+        self.delta, self.reason, self._noise = delta, "", NOISE if noise is None else noise
         self.swept = len({tuple(lane.settings.values()) for lane in lanes}) > 1
         self.lanes: list[Description] = []
 
@@ -118,7 +119,7 @@ class Spending:
             rate = release.sampling.rate  # both formulas have ε and the noise in inverse proportion
             for_one = equation_13_noise(1.0, self.delta) if rate == 1 else equation_16_noise(1.0, self.delta, rate)
             figures["printed per round"] = for_one / release.noise_multiplier
-        return {"guarantee": first.table(self.delta), "noise": NOISE} | figures
+        return {"guarantee": first.table(self.delta), "noise": self._noise} | figures
 
     def together(self, rounds: int, taken: Array) -> float:
         """The worst client's ε of all lanes together: each is one more release of the same data."""

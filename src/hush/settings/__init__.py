@@ -9,11 +9,13 @@ from hush.settings.defaults import default_tables
 from hush.settings.errors import SettingsError
 from hush.settings.experiment import Experiment
 from hush.settings.files import dumps, override, read
+from hush.settings.network import NetworkSettings
 from hush.settings.run import RunSettings
 from hush.settings.tables import tables_of
 
 __all__ = [
     "Experiment",
+    "NetworkSettings",
     "RunSettings",
     "SettingsError",
     "build",

@@ -10,6 +10,7 @@ from hush.core.paths import float_settings
 from hush.models import MODELS
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.experiment import Experiment
+from hush.settings.network import NetworkSettings
 from hush.settings.run import RunSettings, never_ends, run_table
 from hush.settings.schema import schema
 from hush.settings.tables import OWN, Tables, tables_of
@@ -17,7 +18,7 @@ from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
 
 SLOTS = tuple(schema(Algorithm))
-TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep")
+TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep", "network")
 ARRAYS = ("uplink", "phases")
 ROUNDS = 100  # of a settings file that says nothing of what ends its run
 
@@ -40,6 +41,7 @@ def build(tables: Mapping[str, Any]) -> Experiment:
         algorithm,
         run=_run(tables.get("run", {}), _sweep(tables.get("sweep", {}), algorithm)),
         task=_task(tables["task"]) if "task" in tables else None,
+        network=_network(tables.get("network", {})),
         name=tables["algorithm"]["name"] if "algorithm" in tables else _name(slots),
     )
 
@@ -136,6 +138,11 @@ def _run(table: Mapping[str, Any], sweep: dict[str, list[float]] | None) -> RunS
     if never_ends(asked):
         asked["rounds"] = ROUNDS
     made: RunSettings = make(RunSettings, asked | {"sweep": sweep}, "run")
+    return made
+
+
+def _network(table: Mapping[str, Any]) -> NetworkSettings:
+    made: NetworkSettings = make(NetworkSettings, fill(NetworkSettings, table, "network"), "network")
     return made
 
 

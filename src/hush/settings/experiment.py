@@ -1,11 +1,12 @@
 """What a settings file asks for, ready to run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.problem import Problem
 from hush.settings.errors import SettingsError
+from hush.settings.network import NetworkSettings
 from hush.settings.run import RunSettings
 from hush.settings.tables import OWN, Tables, plain, tables_of
 from hush.settings.values import make
@@ -22,6 +23,7 @@ class Experiment:
     algorithm: Algorithm | InTurn
     run: RunSettings
     task: dict[str, Any] | None = None  # `name`, and the arguments of that task
+    network: NetworkSettings = field(default_factory=NetworkSettings)  # how it is run with real devices
     name: str = "own"  # what to call it: the algorithm's name, or its local rule's
 
     def problem(self) -> Problem:

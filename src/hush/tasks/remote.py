@@ -85,7 +85,7 @@ def held(problem: Supervised, client: int, x: Any, y: Any) -> Supervised:
 def read_arrays(path: Path) -> tuple[Array, Array]:
     """x and y of an .npz file; nothing in it is run."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return archive["x"], archive["y"]
     except KeyError as error:
         raise ValueError(f"{path} must hold two arrays, x and y, found no {error}") from error

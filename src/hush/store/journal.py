@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,43 @@ def told_in(path: Path, number: int, phase: int) -> set[int]:
     told = (found for found in events(path) if found["event"] == "told")
     here = (found for found in told if (found["round"], found["phase"]) == (number, phase))
     return {client for found in here for client in found["clients"]}
+
+
+@dataclass
+class Seen:
+    """What a journal says of one device."""
+
+    name: str = ""
+    version: str = ""  # of its hush
+    told: int = 0  # phases of rounds
+    answered: int = 0
+    bits: int = 0
+    declined: int = 0
+    refused: int = 0
+    last: float = 0.0  # when it last did anything, in seconds since 1970
+    word: str = ""  # the last reason for which it declined, or was refused
+
+    def add(self, event: dict[str, Any]) -> None:
+        """One more event."""
+        kind = event["event"]
+        self.told += kind == "told"
+        self.answered += kind == "heard"
+        self.bits += event.get("bits", 0)
+        self.declined += kind == "declined"
+        self.refused += kind == "refused"
+        self.name, self.version = event.get("name") or self.name, event.get("version", self.version)
+        self.word = event.get("reason", self.word)
+        if kind != "told":
+            self.last = event.get("time", self.last)
+
+
+def roll(path: Path) -> dict[int, Seen]:
+    """What became of each device that ever came, or was told of a round."""
+    found: dict[int, Seen] = {}
+    for event in events(path):
+        for client in event.get("clients", [event["client"]] if "client" in event else []):
+            found.setdefault(int(client), Seen()).add(event)
+    return dict(sorted(found.items()))
 
 
 def _ends_well(path: Path) -> bool:

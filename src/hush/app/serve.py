@@ -1,0 +1,142 @@
+"""`hush serve` and `hush join`: a federation of real devices."""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from hush.app.commands import tell
+from hush.network.agreement import agree, in_words
+from hush.network.credentials import DeviceCredential, ServerCredential
+from hush.network.identities import Identities
+from hush.network.joining import by_digest
+from hush.network.joining import join as join_federation
+from hush.network.serving import serve as serve_federation
+from hush.network.tls_link import TlsLink
+from hush.network.tls_server import listen
+from hush.runs.errors import Diverged, Interrupted
+from hush.settings import build, override, read
+from hush.stopping import listening
+
+
+def serve(
+    settings: Path,
+    changes: Sequence[str],
+    folder: Path,
+    address: str,
+    credential: Path,
+    force: bool,
+    rehearse: bool,
+    quiet: bool,
+) -> None:
+    """Run the algorithm of a settings file with devices that come by themselves."""
+    tables = read(settings)
+    for change in changes:
+        tables = override(tables, change)
+    experiment = build(tables)
+    server, identities = ServerCredential.read(credential), Identities(credential)
+    problem = experiment.problem()
+    agreement = agree(experiment.algorithm, problem, experiment.run, rehearse, experiment.task)
+    if not quiet:
+        _print_words(in_words(agreement, experiment.algorithm, problem), "devices are asked to agree to this")
+        print(f"listening at {address}", file=sys.stderr, flush=True)
+    try:
+        result = serve_federation(
+            experiment.algorithm,
+            problem,
+            experiment.run,
+            functools.partial(listen, address=address, credential=server, identities=identities),
+            rules=experiment.network,
+            folder=folder,
+            replace=force,
+            rehearsal=rehearse,
+            task=experiment.task,
+            progress=not quiet,
+        )
+    except (Diverged, Interrupted) as end:
+        if not quiet:
+            tell(end.result)
+        raise
+    if not quiet:
+        tell(result)
+
+
+def join(
+    server: str,
+    credential: Path,
+    data: str,
+    label: str,
+    folder: Path | None,
+    agree_to: str | None,
+    epsilon: float | None,
+    again: bool,
+    rehearse: bool,
+    patience: float | None,
+    quiet: bool,
+) -> None:
+    """Take part in a federation with one's own data."""
+    own = DeviceCredential.read(credential)
+    place = state_folder(own.name) if folder is None else folder
+    say: Callable[[str], None] = (lambda text: None) if quiet else _say
+    consent = _asked if agree_to is None else _shown(by_digest(agree_to), quiet)
+    with listening() as stopping:
+        stopping.finishing = True  # what is being computed is finished, written and sent first
+        stopping.spoken = False
+        link = TlsLink(server, own)
+        try:
+            end = join_federation(
+                link,
+                own.client,
+                data,
+                place,
+                consent=consent,
+                label=label,
+                epsilon=epsilon,
+                again=again,
+                rehearse=rehearse,
+                patience=patience,
+                stopped=lambda: bool(stopping),
+                say=say,
+            )
+        finally:
+            stopping.finishing = False
+            link.close()
+        stopping.check()
+    if end is not None:
+        say(f"the run is over: {end.reason}")
+
+
+def state_folder(name: str) -> Path:
+    """Where a device keeps its own, if nothing else is said."""
+    return Path(platformdirs.user_data_dir("hush")) / "devices" / name
+
+
+def _asked(words: dict[str, str]) -> bool:
+    """The owner is shown what is asked for, and types yes or no."""
+    _print_words(words, "this device is asked to agree to this")
+    if not sys.stdin.isatty():
+        print(f"to agree without being asked: --agree {words['agreement']}", file=sys.stderr)
+        return False
+    return input("agree? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _shown(consent: Callable[[dict[str, str]], bool], quiet: bool) -> Callable[[dict[str, str]], bool]:
+    def asked(words: dict[str, str]) -> bool:
+        if not quiet:
+            _print_words(words, "this device is asked to agree to this")
+        return consent(words)
+
+    return asked
+
+
+def _print_words(words: dict[str, Any], title: str) -> None:
+    from hush.app.tables import print_table
+
+    print_table(("", ""), ([name, str(text)] for name, text in words.items()), title)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

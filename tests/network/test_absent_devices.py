@@ -1,0 +1,167 @@
+"""Devices whose answers are lost: what the others weigh, what the lost ones remember, what is counted of them."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hush
+from hush.channel import Noisy
+from hush.cohort import Everyone, Poisson
+from hush.core import round as rounds
+from hush.core.algorithm import init_client, init_server
+from hush.core.contract import Statistics
+from hush.core.flat import initial
+from hush.core.keys import at, root
+from hush.local import LocalSGD
+from hush.network.agreement import agree
+from hush.network.memory import InMemory
+from hush.network.serving import rehearsing, serve
+from hush.settings import NetworkSettings, RunSettings
+from hush.store.journal import events
+from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
+
+PROBLEM = hush.tasks.logistic_regression(4, 30, dimension=6)
+ROUNDS = 4
+LOST = {(1, 2), (2, 0), (2, 3)}  # (round, client) whose answers do not arrive
+ALGORITHMS = {
+    "scaffold": replace(hush.scaffold(steps=3, lr=0.2, batch=8), uplink=(QSGD(50),)),
+    "feedback": hush.Algorithm(Everyone(), LocalSGD(0.2, steps=3), (ErrorFeedback(TopK(2)),)),
+    "feddane": hush.feddane(clients=4, steps=2, lr=0.2),
+}
+START = initial(PROBLEM, at(root(0), "repetition", 0, "init"))
+
+
+def served(algorithm, lost, run=None, devices=None, folder=None, **rules):
+    """A federation in memory, with some answers lost."""
+    run = RunSettings(rounds=ROUNDS) if run is None else run
+    agreement = agree(algorithm, PROBLEM, run, rehearsal=True)
+
+    @contextlib.contextmanager
+    def connect(desk):
+        made = {c: rehearsing(agreement, algorithm, PROBLEM, run, c, START) for c in range(4)}
+
+        def carry(client, data, up):
+            number = desk._current.opened.number
+            return b"" if up and (number, client) in lost else data
+
+        yield InMemory(desk, made if devices is None else devices(made), carry)
+
+    settings = NetworkSettings(**rules)
+    return serve(algorithm, PROBLEM, run, connect, rules=settings, folder=folder, rehearsal=True, progress=False)
+
+
+def by_hand(algorithm, lost):
+    """The same as a plain loop: who is lost is as if it had not been drawn, and its weight goes to the others."""
+    run = at(root(0), "repetition", 0)
+    server = init_server(algorithm, START)
+    memories = [[init_client(phase, START) for _ in range(4)] for phase in algorithm.phases]
+    for number in range(ROUNDS):
+        for index, phase in enumerate(algorithm.phases):
+            key = rounds.phase_key(run, number, index)
+            draw = rounds.draw(phase, key, PROBLEM.population, number)
+            told = rounds.broadcast_of_round(phase, key, server)
+            here = [c for c in np.asarray(draw.ids)[np.asarray(draw.active)].tolist() if (number, c) not in lost]
+            total = {name: np.zeros(v.size) for name, v in phase.local.template(START).items()}
+            weights = dict(zip(np.asarray(draw.ids).tolist(), np.asarray(draw.weights).tolist(), strict=True))
+            scale = sum(weights.values()) / sum(weights[c] for c in here)
+            for client in here:
+                own = rounds.client_key(key, client)
+                sent, memories[index][client], _ = rounds.client_step(
+                    phase, own, told, memories[index][client], PROBLEM.client(client)
+                )
+                total = {name: total[name] + scale * weights[client] * np.asarray(sent[name], float) for name in total}
+            received = jax.tree.map(lambda vector: jnp.asarray(vector, jnp.float32), total)
+            mixing = rounds.mix(phase, rounds.channel_key(run, index), draw, number, Statistics())
+            received = rounds.add_noise(key, mixing, received)
+            server = rounds.server_step(phase, key, server, received, draw.coverage)
+        server = rounds.next_round(server)
+    return np.asarray(server["model"])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_lost_answer_is_as_none(name):
+    """Also to the client itself: control variates and residuals stay as they were before it."""
+    algorithm = ALGORITHMS[name]
+    found = served(algorithm, LOST).vector[0]
+    np.testing.assert_allclose(found, by_hand(algorithm, LOST), atol=2e-6)
+    assert np.abs(found - by_hand(algorithm, set())).max() > 1e-3
+
+
+def test_participation_counts_when_told_and_bits_when_heard(tmp_path):
+    found = served(ALGORITHMS["feedback"], LOST, folder=tmp_path / "run")
+    clients = found.clients
+    assert clients["rounds"].tolist() == [ROUNDS] * 4
+    each = clients["uplink_bits"].to_numpy()
+    lost = np.bincount([client for _, client in LOST], minlength=4)
+    np.testing.assert_array_equal(each, each.max() // ROUNDS * (ROUNDS - lost))
+    journal = list(events(Path(tmp_path / "run" / "journal.jsonl")))
+    told = [(entry["round"], client) for entry in journal if entry["event"] == "told" for client in entry["clients"]]
+    assert sorted(told) == [(number, client) for number in range(ROUNDS) for client in range(4)]
+    assert sum(entry["event"] == "refused" for entry in journal) == len(LOST)
+
+
+def test_too_few_answers_abandon_a_round_and_the_next_has_the_next_number():
+    """Rounds 1 (three of four) and 2 (two of four) need all four: nothing of them is used."""
+    whole = served(ALGORITHMS["feedback"], LOST, minimum=1.0)
+    assert whole.status["layout"]["abandoned rounds"] == 2
+    assert whole.status["round"] == ROUNDS
+    two = {(number, client) for number in (1, 2) for client in range(4)}
+    np.testing.assert_allclose(whole.vector[0], _only(ALGORITHMS["feedback"], two), atol=2e-6)
+
+
+def _only(algorithm, lost):
+    """The plain loop without some rounds altogether."""
+    run, server = at(root(0), "repetition", 0), init_server(algorithm, START)
+    memory = [init_client(algorithm, START) for _ in range(4)]
+    for number in range(ROUNDS):
+        if (number, 0) not in lost:
+            key = rounds.phase_key(run, number, 0)
+            draw = rounds.draw(algorithm, key, PROBLEM.population, number)
+            told = rounds.broadcast_of_round(algorithm, key, server)
+            total = np.zeros(START.size)
+            for client, weight in zip(np.asarray(draw.ids).tolist(), np.asarray(draw.weights).tolist(), strict=True):
+                own = rounds.client_key(key, client)
+                sent, memory[client], _ = rounds.client_step(
+                    algorithm, own, told, memory[client], PROBLEM.client(client)
+                )
+                total += weight * np.asarray(sent["update"], float)
+            received = {"update": jnp.asarray(total, jnp.float32)}
+            server = rounds.server_step(algorithm, key, server, received, draw.coverage)
+        server = rounds.next_round(server)
+    return np.asarray(server["model"])
+
+
+def test_enough_answers_close_a_round_early():
+    found = served(ALGORITHMS["feedback"], set(), enough=0.5)
+    assert found.records["participants"].iloc[-1] == 2
+    assert found.clients["rounds"].sum() == 2 * ROUNDS
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_where_privacy_rests_on_weights_nobody_weighs_more(private):
+    """The noise covers what one client can move the sum by: an absent client's weight goes to nobody there."""
+    uplink, channel = ((Clip(0.1),), Noisy(0.5)) if private else ((Clip(0.1),), hush.channel.Digital())
+    algorithm = hush.Algorithm(Poisson(0.9), LocalSGD(5.0, steps=3), uplink, channel)
+    run = RunSettings(rounds=1)
+    received = []
+
+    def devices(made):
+        return {client: made[client] for client in (1,)}  # one of all that are drawn is there
+
+    found = served(algorithm, set(), run, devices)
+    whole = served(algorithm, set(), run)
+    moved = [np.asarray(each.vector[0] - START) for each in (found, whole)]
+    key = rounds.phase_key(at(root(0), "repetition", 0), 0, 0)
+    draw = rounds.draw(algorithm, key, PROBLEM.population, 0)
+    weight = {c: w for c, w, on in zip(*map(np.asarray, draw[:3]), strict=True) if on}
+    mixing = rounds.mix(algorithm, key, draw, 0, Statistics())
+    received = rounds.add_noise(key, mixing, {"update": jnp.zeros(START.size)})["update"]
+    length = np.linalg.norm(moved[0] - np.asarray(received))
+    alone, together = 0.1 * weight[1], 0.1 * sum(weight.values())
+    assert length == pytest.approx(alone if private else together, rel=1e-3)
+    assert len(weight) > 1
