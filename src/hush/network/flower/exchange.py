@@ -63,7 +63,8 @@ class ByPost:
         self._greeted: dict[int, Seen] = {}
         self._away: dict[int, Seen] = {}  # who was turned away, until it comes anew
         self._strangers: set[int] = set()
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _Asked] = {}  # what no reply has come to
+        self._unheard: set[int] = set()  # whose answer of this phase was refused: the same would come again
         self._not_before: dict[int, float] = {}
         self._looked, self._welcome = -LOOK_SECONDS, b""
 
@@ -72,7 +73,7 @@ class ByPost:
     ) -> Gathered | None:
         """Tell every client of the phase whose node is there, and hear their answers."""
         with self._desk.open(opened, told) as gathered:
-            until = time.monotonic() + deadline
+            until, self._unheard = time.monotonic() + deadline, set()
             while len(gathered.answers) < wanted and gathered.waiting > 0 and time.monotonic() < until:
                 if stopped():
                     return None
@@ -101,7 +102,7 @@ class ByPost:
         until = time.monotonic() + FAREWELL_SECONDS
         while self._asked and time.monotonic() < until:
             for reply in self._post.pull(list(self._asked)):
-                self._asked.pop(reply.asked)
+                self._asked.pop(reply.asked, None)
             time.sleep(POLL_SECONDS)
 
     def _greet(self) -> None:
@@ -113,7 +114,8 @@ class ByPost:
 
     def _tell(self, gathered: Gathered, seconds: float) -> None:
         about = gathered.opened.number, gathered.opened.phase
-        free = [each for each in self._online if gathered.concerns(each) and self._free(each, about)]
+        concerned = [each for each in self._online if gathered.concerns(each) and each not in self._unheard]
+        free = [each for each in concerned if self._free(each, about)]
         for client, data in self._desk.offers([each for each in free if self._is_here(each)]).items():
             self._push(client, data, about, max(seconds, 1.0))
 
@@ -129,17 +131,15 @@ class ByPost:
         """Take what has come, or wait a moment."""
         replies = self._post.pull(list(self._asked)) if self._asked else ()
         for reply in replies:
-            asked = self._asked.get(reply.asked)
+            asked = self._asked.pop(reply.asked, None)
             if asked is None:
                 continue
             if reply.error:
-                del self._asked[reply.asked]
                 self._leave_alone(asked.client, reply.error)
-            elif not asked.about:
-                del self._asked[reply.asked]
-                self._hear_greeting(asked, reply.data)
+            elif asked.about:
+                self._hear_answer(asked, reply.data)
             else:
-                self._hear_answer(asked, reply.data)  # nobody is asked twice for an answer that was refused
+                self._hear_greeting(asked, reply.data)
         if not replies:
             time.sleep(POLL_SECONDS)
 
@@ -157,6 +157,7 @@ class ByPost:
                 raise ValueError(f"an answer has {most:,} bytes at most, found {len(data):,}")
             self._desk.hear(asked.client, data)
         except ValueError as reason:
+            self._unheard.add(asked.client)
             self._say(f"client {asked.client} is not heard: {reason}")
 
     def _look(self, now: bool = False) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import SSHPublicKeyTypes
 
 TABLE = "nodes"
 KeyText = bytes  # a public key, in the one form in which keys are compared
@@ -59,5 +61,5 @@ def _from_line(client: int, line: str) -> KeyText:
         raise ValueError(f"the key of client {client} must be a line of an OpenSSH .pub file: {error}") from error
 
 
-def _canonical(key: serialization.SSHPublicKeyTypes) -> KeyText:
+def _canonical(key: SSHPublicKeyTypes | PublicKeyTypes) -> KeyText:
     return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
