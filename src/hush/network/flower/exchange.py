@@ -145,7 +145,7 @@ class ByPost:
 
     def _hear_greeting(self, asked: _Asked, data: bytes) -> None:
         try:
-            self._welcome = self._desk.hello(asked.client, data)
+            self._welcome = self._desk.hello(asked.client, data, f"node {asked.seen.node}")
             self._greeted[asked.client] = asked.seen
         except ValueError as reason:
             self._away[asked.client] = asked.seen

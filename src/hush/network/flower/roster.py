@@ -50,8 +50,10 @@ class Roster:
         except (ValueError, UnsupportedAlgorithm):
             return None
 
-    def __len__(self) -> int:
-        return len(self._clients)
+    def check(self, clients: int) -> None:
+        """Refuse numbers that no client of a population of this size has."""
+        if (largest := max(self._clients.values())) >= clients:
+            raise ValueError(f"this federation has clients 0 to {clients - 1}, found client {largest} in the roster")
 
 
 def _from_line(client: int, line: str) -> KeyText:

@@ -38,6 +38,7 @@ def main(grid: Grid, context: Context) -> None:
 def run_over(grid: Grid, experiment: Experiment, roster: Roster, config: Mapping[str, Any]) -> None:
     """The same with a settings file and a roster that have been read."""
     algorithm, problem, rehearsal = experiment.algorithm, experiment.problem(), bool(config.get("rehearse", False))
+    roster.check(problem.population.clients)
     agreement = agree(algorithm, problem, experiment.run, rehearsal, experiment.task)
     for name, text in in_words(agreement, algorithm, problem).items():
         _say(f"{name}: {text}")
