@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from hush.core import keys, schedules
     from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
-    from hush.core.device import on_device
+    from hush.core.device import on_device, on_server
     from hush.core.grid import Grid
     from hush.core.ranges import parameters, ranges_of
     from hush.core.round import broadcast, client_step, server_step
@@ -68,7 +68,7 @@ _HOMES = {
         "scaffold",
     ),
     "hush.core.algorithm": ("Algorithm", "InTurn", "init_client", "init_server"),
-    "hush.core.device": ("on_device",),
+    "hush.core.device": ("on_device", "on_server"),
     "hush.core.grid": ("Grid",),
     "hush.core.ranges": ("parameters", "ranges_of"),
     "hush.core.round": ("broadcast", "client_step", "server_step"),
@@ -114,6 +114,7 @@ __all__ = [
     "local",
     "network",
     "on_device",
+    "on_server",
     "over_the_air",
     "parameters",
     "posterior",

@@ -11,7 +11,7 @@ from hush.core.problem import Population
 from hush.local import ClippedPerExample, ControlVariate, Fresh, Full, LocalSGD, Perturbed, Scaffold, Subset
 from hush.privacy import NoGuarantee, describe
 from hush.server import AddWithControl, Replace
-from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
+from hush.uplink import QSGD, Clip, ErrorFeedback, GridGaussian, TopK
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +149,68 @@ def test_private_fedpaq_on_a_grid_keeps_its_promise(perturbation):
         hush.private_fedpaq(5, steps=1, batch=40, dimension=650, **asked)
     with pytest.raises(ValueError, match="take more bits"):
         hush.private_fedpaq(5, steps=1, batch=40, grid_bits=5, dimension=650, **asked)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("draw", ["poisson", "uniform", "cyclic"])
+def test_dp_fedavg_on_a_grid_keeps_its_promise(draw, adaptive):
+    """The noise for an ε, less what rounding takes, is accounted for and within it; the server can draw it."""
+    asked = {"epsilon": 3.0, "delta": 1e-5, "rounds": 6, "draw": draw, "steps": 1}
+    asked |= {"adaptive": True} if adaptive else {"clip": 0.4}
+    made = hush.dp_fedavg(20, 400, grid_bits=16, dimension=650, **asked)
+    assert hush.on_server(made).channel.grid == hush.Grid(16, "system")
+    found = describe(made, hush.privacy.EqualClients(400), 6, unit="client", dimension=650).most(1e-5)
+    assert 2.9 < found <= 3.0
+    assert made.channel.std > hush.dp_fedavg(20, 400, **asked).channel.std
+
+
+def test_dp_fedavg_on_a_grid_runs(digits):
+    made = hush.dp_fedavg(5, 20, adaptive=True, noise_multiplier=1.0, steps=1, batch=8, grid_bits=16)
+    result = hush.run(made, digits, 2, progress=False)
+    assert np.isfinite(result.vector).all()
+    assert 0 < result.records["epsilon"].iloc[-1] < 1000
+
+
+def test_dp_fedavg_with_the_clients_noise_on_a_grid():
+    """One stage for clipping and noise, which counts for each message alone: z/(2√P) of what one moves."""
+    made = hush.dp_fedavg(25, 100, clip=0.4, noise_multiplier=15.0, noise="client", grid_bits=20, levels=4, steps=1)
+    assert made.uplink == (GridGaussian(0.4, 15.0 * 0.4 / 5, hush.Grid(20)), QSGD(4))
+    description = describe(made, hush.privacy.EqualClients(100), 3, unit="client")
+    ((release, _),) = description.first.of(0)
+    assert (description.first.trust, release.law) == ("local", "discrete gaussian")
+    assert release.noise_multiplier == pytest.approx(15.0 / (2 * 5))
+    with pytest.raises(NoGuarantee, match="a sum of noise on grids has another law"):
+        describe(replace(made, uplink=made.uplink[:1]), hush.privacy.EqualClients(100), 3, unit="client", trust="sum")
+    asked = {"epsilon": 5.0, "delta": 1e-5, "rounds": 3, "noise": "client", "draw": "uniform", "grid_bits": 20}
+    found = describe(hush.dp_fedavg(25, 100, clip=0.4, **asked), hush.privacy.EqualClients(100), 3).most(1e-5)
+    assert 4.9 < found <= 5.0
+
+
+GRID = {"clip": 1.0, "grid_bits": 20, "steps": 1}
+TARGET = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"noise_multiplier": 1.0, "draw": "cyclic", "bands": 2, "rounds": 4}, "correlated noise is drawn in floats"),
+        ({"noise_multiplier": 1.0, "adaptive": True, "noise": "client"}, "noise on a grid at the server only"),
+        ({"noise_multiplier": 1.0, "dimension": 10}, "dimension goes with grid_bits, noise at the server and an eps"),
+        (
+            TARGET | {"dimension": 10, "noise": "client"},
+            "dimension goes with grid_bits, noise at the server and an eps",
+        ),
+        (
+            TARGET | {"dimension": 10, "grid_bits": None},
+            "dimension goes with grid_bits, noise at the server and an eps",
+        ),
+        (TARGET, "with grid_bits, dimension must be a whole number of at least 1, found None"),
+        (TARGET | {"dimension": 0}, "dimension must be a whole number of at least 1, found 0"),
+        (TARGET | {"dimension": 10**6, "grid_bits": 5}, "a grid of 5 bits is too coarse for it.*take more bits"),
+        ({"noise_multiplier": 1.0, "grid_bits": 3}, "bits must be a whole number from 5 to 22, found 3"),
+        ({"noise_multiplier": 1e-9, "noise": "client"}, "std must be at least .* take fewer bits"),
+    ],
+)
+def test_what_a_grid_of_dp_fedavg_refuses(settings, message):
+    with pytest.raises(ValueError, match=message):
+        hush.dp_fedavg(5, 20, **(GRID | settings))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hush
-from hush import Algorithm, Grid, InTurn, on_device
+from hush import Algorithm, Grid, InTurn, on_device, on_server
 from hush.channel import Noisy
 from hush.cohort import Everyone
-from hush.core.contract import Stage
+from hush.core.contract import Channel, Stage
 from hush.local import ClippedPerExample, ClippedToBroadcast, Gradient, Langevin, LocalSGD, Perturbed, Scaffold, Subset
 from hush.privacy.stages import any_function, by_stage
 from hush.uplink import QSGD, Clip, Gaussian, GridGaussian
@@ -20,6 +20,7 @@ SGD = LocalSGD(lr=0.05, steps=2, batches=Subset(1))
 STEPS = replace(SGD, oracle=ClippedPerExample(1.0, 0.5, grid=Grid(10)))
 OUTPUT = Perturbed(replace(SGD, oracle=ClippedPerExample(1.0)), 0.5, Grid(10))
 MESSAGE = (GridGaussian(1.0, 0.5, Grid(10)),)
+CENTRAL = Noisy(0.1, grid=Grid(12))
 CASES = {
     "steps": Algorithm(Everyone(), replace(STEPS, steps=1, lr=1.0)),
     "output": Algorithm(Everyone(), OUTPUT),
@@ -58,7 +59,7 @@ def test_a_device_draws_anew_and_on_the_grid(quadratic, name, compiled):
 
 
 def test_every_grid_of_the_clients_and_nothing_else_changes():
-    made = Algorithm(Everyone(), ClippedToBroadcast(STEPS), (*MESSAGE, QSGD(3)), Noisy(0.1), hush.server.AdaptingClip())
+    made = Algorithm(Everyone(), ClippedToBroadcast(STEPS), (*MESSAGE, QSGD(3)), CENTRAL, hush.server.AdaptingClip())
     there = on_device(made)
     system = Grid(10, "system")
     assert there.local.inner.oracle.grid == there.uplink[0].grid == system
@@ -72,6 +73,49 @@ def test_every_grid_of_the_clients_and_nothing_else_changes():
     ]
     plain = hush.fedavg(steps=1)
     assert on_device(plain) == plain
+
+
+def test_a_server_changes_the_channel_and_nothing_else():
+    made = Algorithm(Everyone(), ClippedToBroadcast(STEPS), MESSAGE, CENTRAL, hush.server.AdaptingClip())
+    there = on_server(made)
+    assert there == replace(made, channel=replace(CENTRAL, grid=Grid(12, "system")))
+    assert on_server(InTurn((made, made))) == InTurn((there, there))
+    assert on_server(on_device(made)) == on_device(on_server(made)) == replace(on_device(made), channel=there.channel)
+    floats = Algorithm(Everyone(), SGD, (Clip(1.0), Gaussian(1.0)))  # a device's matter
+    assert on_server(floats) == floats
+
+
+class Wrapped(Channel):
+    """A user's own channel around another."""
+
+    within: Channel
+
+    def __call__(self, key, draw, number, statistics):
+        return self.within(key, draw, number, statistics)
+
+
+CORRELATED = hush.server.CorrelatedNoise(1.0, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("channel", "server", "piece"),
+    [
+        (Noisy(1.0), hush.server.Add(), r"channel \(Noisy\)"),
+        (Wrapped(Noisy(1.0)), hush.server.Add(), r"channel\.within \(Noisy\)"),
+        (hush.channel.OverTheAir(), hush.server.Add(), r"channel \(OverTheAir\)"),
+        (hush.channel.Digital(), CORRELATED, r"server \(CorrelatedNoise\)"),
+        (CENTRAL, CORRELATED, r"server \(CorrelatedNoise\)"),
+        (hush.channel.Digital(), hush.server.AdaptingClip(CORRELATED), r"server\.inner \(CorrelatedNoise\)"),
+    ],
+)
+def test_a_servers_noise_in_floats_is_refused_by_name(channel, server, piece):
+    local = ClippedToBroadcast(SGD) if "below" in server.receives else SGD
+    algorithm = Algorithm(Everyone(), local, (Clip(1.0),), channel, server)
+    with pytest.raises(ValueError, match=rf"{piece} draws its noise in floats.*Noisy\(std, grid=Grid\(\)\)"):
+        on_server(algorithm)
+    with pytest.raises(ValueError, match=rf"phases\.1\.{piece}"):
+        on_server(InTurn((CASES["message"], algorithm)))
+    assert on_device(algorithm) == algorithm
 
 
 class OwnNoise(Stage):

@@ -111,6 +111,7 @@ NUMBERS = [
     (lambda: Grid(jnp.int32(4)), "bits must be a whole number from 5 to 22, found 4"),
     (lambda: Grid(20, None), "unknown source of noise None"),
     (lambda: hush.on_device("fedavg"), "on_device takes an Algorithm, or several InTurn, found str"),
+    (lambda: hush.on_server("fedavg"), "on_server takes an Algorithm, or several InTurn, found str"),
     (lambda: Proximal(jnp.float32(-1)), AT_LEAST),
     (lambda: Decay(FLOAT(NAN)), AT_LEAST),
     (lambda: Langevin(FLOAT(0)), POSITIVE),

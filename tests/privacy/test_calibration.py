@@ -88,8 +88,8 @@ class TestNoise:
             noise_multiplier_for(1.0, 1e-5, 10, "replace", RATE)
         with pytest.raises(NoGuarantee, match="privacy loss distributions are known for Gaussian noise"):
             noise_multiplier_for(1.0, 1e-5, 10, "replace", Unsampled(), "pld", law="discrete gaussian")
-        with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for with Gaussian noise"):
-            noise_multiplier_for(1.0, 1e-5, 10, "add-or-remove", RATE, law="discrete gaussian")
+        with pytest.raises(NoGuarantee, match="privacy loss distributions are known for Gaussian noise"):
+            noise_multiplier_for(1.0, 1e-5, 10, "add-or-remove", RATE, "pld", law="discrete gaussian")
 
 
 class TestRounds:

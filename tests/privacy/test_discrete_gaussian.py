@@ -131,26 +131,86 @@ def test_what_is_refused():
     assert LAWS == ("gaussian", ON_INTEGERS)
     with pytest.raises(ValueError, match="unknown law 'discrete'"):
         Release(1.0, "replace", law="discrete")
-    with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for with Gaussian noise, found discrete"):
-        Release(1.0, "add-or-remove", Poisson(0.1), ON_INTEGERS)
+    with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for add-or-remove, found 'replace'"):
+        Release(1.0, "replace", Poisson(0.1), ON_INTEGERS)
     assert not Release(1.0, "replace", Subset(10, 10), ON_INTEGERS).sampled
+
+
+def mixture(rate, first, second):
+    """Log-probabilities of (1 − γ)·first + γ·second."""
+    return np.logaddexp(np.log1p(-rate) + first, np.log(rate) + second)
+
+
+def divergence(order, first, second):
+    return logsumexp(order * first + (1 - order) * second) / (order - 1)
 
 
 @pytest.mark.parametrize(("deviation", "rate"), [(0.6, 0.3), (1.0, 0.1), (3.0, 0.02), (8.0, 0.1)])
 def test_a_subset_on_the_integers_is_never_below_the_exact_divergence(deviation, rate):
-    """D_α of (1 − γ)Q + γP from Q and back, every point of the line summed up; and better than without sampling."""
-    away, at_home = on_a_line(deviation, 1), on_a_line(deviation)
-    mixed = np.logaddexp(np.log1p(-rate) + at_home, np.log(rate) + away)
-    orders = np.arange(2, 33)
-    exact = [
-        max(logsumexp(a * first + (1 - a) * second) / (a - 1) for first, second in ((mixed, at_home), (at_home, mixed)))
-        for a in orders
-    ]
-    accounted = renyi.subset_of_any(deviation, rate)[np.searchsorted(renyi.ORDERS, orders)]
-    assert (accounted >= np.array(exact) * (1 - 1e-9)).all()
+    """D_α of (1 − γ)P + γQ from (1 − γ)P + γQ', the unit replaced: three points a step from one another at most.
+
+    Every point of the line is summed up; and what is accounted is better than without sampling.
+    """
+    orders = np.concatenate([np.arange(2, 33), renyi.ORDERS[renyi.ORDERS < 3]])
+    accounted = renyi.subset(deviation, rate)[np.searchsorted(renyi.ORDERS, orders)]
+    for absent, one, other in product((0, 1), repeat=3):
+        first, second = (mixture(rate, on_a_line(deviation, absent), on_a_line(deviation, at)) for at in (one, other))
+        exact = [divergence(order, first, second) for order in orders]
+        assert (accounted >= np.array(exact) * (1 - 1e-9) - 1e-12).all()
     assert accounted[0] < orders[0] / (2 * deviation**2)
     sampled = Release(deviation, "replace", Subset(round(1000 * rate), 1000), ON_INTEGERS)
     assert spent({sampled: 3}, 1e-5).epsilon <= spent({release(deviation): 3}, 1e-5).epsilon
+
+
+def shifted(deviation, shift):
+    """Log-probabilities on a lattice wide enough for the orders below, around a whole number; in float64."""
+    reach = int(40 * deviation + 40 * abs(shift))
+    exponents = -((np.arange(-reach, reach + 1) - np.array([[0], [shift]])) ** 2) / (2 * deviation**2)
+    return exponents - logsumexp(exponents, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("deviation", [0.7, 4, 9, 20])
+@pytest.mark.parametrize("shift", [1, 2, -5])
+@pytest.mark.parametrize("rate", [1e-3, 0.05, 0.5, 0.99])
+def test_poisson_sampling_on_the_integers_by_summing_up(deviation, shift, rate):
+    """Whole orders of M from P to rounding; the others, and P from M at every order, never above what is accounted."""
+    at_home, away = shifted(deviation, shift)
+    mixed = mixture(rate, at_home, away)
+    accounted = renyi.poisson_on_integers(deviation / abs(shift), rate)
+    for index in np.flatnonzero(renyi.ORDERS <= 16):
+        order = renyi.ORDERS[index]
+        towards, back = divergence(order, mixed, at_home), divergence(order, at_home, mixed)
+        assert back <= towards * (1 + 1e-9) + 1e-12
+        assert towards <= accounted[index] * (1 + 1e-9) + 1e-12
+        if order == round(order):
+            assert accounted[index] == pytest.approx(towards, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("shift", [(1, 1), (2, -1), (3, 0)])
+def test_poisson_sampling_in_two_dimensions(shift):
+    """The distance is that of the vector, whatever its direction; every point of the plane summed up."""
+    deviation, rate = 3.0, 0.1
+    parts = [shifted(deviation, step) for step in shift]
+    width = min(part.shape[1] for part in parts)
+    cut = [part[:, (part.shape[1] - width) // 2 :][:, :width] for part in parts]
+    at_home, away = (np.add.outer(cut[0][side], cut[1][side]).ravel() for side in (0, 1))
+    mixed = mixture(rate, at_home, away)
+    accounted = renyi.poisson_on_integers(deviation / sqrt(sum(step**2 for step in shift)), rate)
+    for order in (2, 5, 12):
+        found = accounted[np.searchsorted(renyi.ORDERS, order)]
+        assert found == pytest.approx(divergence(order, mixed, at_home), rel=1e-9)
+        assert divergence(order, at_home, mixed) <= found
+
+
+@pytest.mark.parametrize("sampling", [Poisson(0.1), Subset(10, 100)])
+def test_sampled_releases_are_accounted_by_renyi_divergences_alone(sampling):
+    relation = "add-or-remove" if isinstance(sampling, Poisson) else "replace"
+    ordinary, discrete = Release(2.0, relation, sampling), Release(2.0, relation, sampling, ON_INTEGERS)
+    found, ideal = spent({discrete: 50}, 1e-5), spent({ordinary: 50}, 1e-5)
+    assert found.pld is None
+    assert found.unsampled == inf
+    assert ideal.epsilon < ideal.rdp <= found.epsilon == found.rdp < ideal.rdp * 1.01
+    assert delta_at({discrete: 50}, ideal.rdp) >= delta_at({ordinary: 50}, ideal.rdp)
 
 
 def test_the_event_is_a_concentrated_one():

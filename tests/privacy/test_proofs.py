@@ -7,11 +7,12 @@ from hush.cohort import COHORTS
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES
 from hush.privacy import NoGuarantee
 from hush.privacy.air import by_fading, by_power_rule
-from hush.privacy.clients import by_channel, by_server
+from hush.privacy.clients import by_channel
 from hush.privacy.cohorts import by_cohort
 from hush.privacy.examples import by_rule
 from hush.privacy.proofs import Proofs
 from hush.privacy.stages import by_stage
+from hush.privacy.streams import by_server
 from hush.privacy.training import by_batches, by_direction, by_oracle, by_rows, by_strength
 from hush.server import SERVER_RULES
 from hush.uplink import STAGES

@@ -10,6 +10,7 @@ import optax
 import pytest
 
 from hush.algorithms import ALGORITHMS, fedavg, feddane, fedprox, scaffold
+from hush.channel import Noisy
 from hush.cohort import COHORTS, Everyone, Poisson, SchemeI, Uniform
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Stage
@@ -106,6 +107,11 @@ class TestRoundTrip:
         assert tables["uplink"][0]["grid"] == {"piece": "grid", "bits": 12, "source": "system"}
         tables["local"]["oracle"]["grid"] = {"bits": 8}  # there is but one kind of grid
         assert build(tables).algorithm.local.oracle.grid == Grid(8)
+        tables = there_and_back(Algorithm(Uniform(3), LocalSGD(0.1, steps=1), channel=Noisy(0.5, grid=Grid(12))))
+        assert tables["channel"]["grid"] == {"piece": "grid", "bits": 12, "source": "address"}
+        tables["channel"]["grid"] = {"bits": 8}
+        assert build(tables).algorithm.channel == Noisy(0.5, grid=Grid(8))
+        assert "grid" not in tables_of(Algorithm(Uniform(3), local, channel=Noisy(0.5)))["channel"]
 
     def test_phases(self):
         tables = there_and_back(feddane(clients=5))

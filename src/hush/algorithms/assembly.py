@@ -8,9 +8,12 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 from hush.cohort import Everyone, Uniform
 from hush.core.check import number
 from hush.core.contract import Cohort
+from hush.core.grid import Grid
 from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import Rate
 from hush.local import Direction, LocalSGD, WeightDecay, batches
+from hush.privacy.accounting import MOST_NOISE
+from hush.privacy.calibration import OutOfReach
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -82,3 +85,14 @@ def decaying(weight_decay: float) -> tuple[Direction, ...]:
     """Weight decay as a direction; none of it is no direction."""
     amount = number("weight_decay", weight_decay)
     return (WeightDecay(amount),) if amount else ()
+
+
+def with_room(grid: Grid | None, numbers: int | None, find: Callable[[float], float]) -> float:
+    """`find(most)`: noise, up to the most that a grid has room for where so many numbers are rounded to it."""
+    most = MOST_NOISE if grid is None else grid.most_noise(numbers)
+    try:
+        return find(most)
+    except OutOfReach as error:
+        if grid is None:
+            raise
+        raise ValueError(f"a grid of {grid.bits} bits is too coarse for it: {error}; take more bits") from None

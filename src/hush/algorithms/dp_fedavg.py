@@ -3,23 +3,26 @@
 Updates are clipped, fixed or by a private quantile, and noise covers what one client can add to their sum.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, trained
+from hush.algorithms.assembly import Training, trained, with_room
 from hush.algorithms.ce_fedavg import CLIPPED, ce_fedavg
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.algorithm import Algorithm
 from hush.core.check import flag, integer, known, positive
 from hush.core.contract import Cohort, Stage
+from hush.core.grid import Grid
 from hush.core.schedules import Rate
 from hush.local import ClippedToBroadcast
 from hush.privacy import EqualClients, calibrate
+from hush.privacy.clients import numbers
 from hush.privacy.stages import sent_by
 from hush.server import AdaptingClip, CorrelatedNoise
-from hush.uplink import QSGD, Gaussian
+from hush.uplink import QSGD, Gaussian, GridGaussian
 
 DRAWS = ("poisson", "uniform", "cyclic")
 PLACES = ("server", "client")
@@ -42,6 +45,8 @@ def dp_fedavg(
     noise: str = "server",
     bands: int | None = None,
     levels: int | None = None,
+    grid_bits: int | None = None,
+    dimension: int | None = None,
     server_lr: Rate = 1.0,
     **training: Unpack[Training],
 ) -> Algorithm:
@@ -54,6 +59,9 @@ def dp_fedavg(
                           (then sampling is not counted upon to hide anybody, and draw is uniform or cyclic)
     bands, rounds         noise correlated over the rounds, which largely cancels in the model; with draw="cyclic"
     levels                QSGD on each update: before the clipping, or after the noise where clients add it
+    grid_bits             noise that is discrete and on a grid (20 bits, say), as servers and devices in the field need
+                          it; a client's then counts for its own message alone: what a sum of it hides is not known
+    dimension             of the model, for `epsilon` with the server's noise on a grid: rounding costs a little of it
 
     Other settings as in fedavg.
     """
@@ -68,6 +76,14 @@ def dp_fedavg(
         raise ValueError("correlated noise (bands) goes with draw='cyclic', noise at the server and a fixed clip")
     if adaptive and clipping == "model":
         raise ValueError("adaptive clipping follows updates, not models: clipping must be 'difference'")
+    if grid_bits is not None and bands is not None:
+        raise ValueError("correlated noise is drawn in floats: give either bands or grid_bits, not both")
+    if grid_bits is not None and adaptive and noise == "client":
+        raise ValueError("adaptive clipping has noise on a grid at the server only, found noise='client'")
+    grid = None if grid_bits is None else Grid(grid_bits)
+    at_server = None if noise == "client" else grid
+    if dimension is not None and (at_server is None or noise_multiplier is not None):
+        raise ValueError("dimension goes with grid_bits, noise at the server and an epsilon; nothing else asks for it")
     plain = ce_fedavg(clip=1.0 if clip is None else clip, clipping=clipping, server_lr=server_lr, **training)
     plain = replace(plain, cohort=_cohort(draw, clients, population))
     if adaptive:
@@ -76,31 +92,65 @@ def dp_fedavg(
         plain = replace(plain, local=follows, uplink=(), server=server)
 
     def made(z: float) -> Algorithm:
-        return _noisy(plain, z * sent_by(plain).bound, clients, noise, bands, rounds, levels)
+        return _noisy(plain, z * sent_by(plain).bound, clients, noise, bands, rounds, levels, grid)
 
     if noise_multiplier is None:
-        # Weights are equal, so that what clients hold makes no difference. Noise of theirs counts where it is summed.
-        trust = "sum" if noise == "client" else None
+        # Noise of clients in floats counts where it is summed.
+        trust = "sum" if noise == "client" and grid is None else None
         target = _target(epsilon, delta, rounds)
-        noise_multiplier = calibrate(made, EqualClients(population), *target, unit="client", trust=trust)
+        noise_multiplier = _calibrated(made, population, target, trust, at_server, dimension)
     elif (epsilon, delta) != (None, None):
         raise ValueError("give either noise_multiplier, or epsilon with delta and rounds, not both")
     positive("noise_multiplier", noise_multiplier)
     return made(noise_multiplier)
 
 
+def _calibrated(
+    made: Callable[[float], Algorithm],
+    population: int,
+    target: tuple[int, float, float],
+    trust: str | None,
+    grid: Grid | None,
+    dimension: int | None,
+) -> float:
+    """The least noise for the target. Weights are equal, so that what clients hold makes no difference."""
+    clients, received = EqualClients(population), None
+    if grid is not None:
+        integer("with grid_bits, dimension", dimension)
+        received = numbers(made(1.0).local, int(dimension or 0))
+
+    def find(most: float) -> float:
+        return calibrate(made, clients, *target, unit="client", trust=trust, dimension=dimension, high=most)
+
+    return with_room(grid, received, find)
+
+
 def _noisy(
-    plain: Algorithm, std: float, clients: int, noise: str, bands: int | None, rounds: int | None, levels: int | None
+    plain: Algorithm,
+    std: float,
+    clients: int,
+    noise: str,
+    bands: int | None,
+    rounds: int | None,
+    levels: int | None,
+    grid: Grid | None,
 ) -> Algorithm:
     """The same with noise of this deviation on the sum of a round's clients, wherever it is added, and a quantiser."""
     quantiser: tuple[Stage, ...] = () if levels is None else (QSGD(levels),)
     if noise == "client":
-        return replace(plain, uplink=(*plain.uplink, Gaussian(std / sqrt(clients)), *quantiser))
+        own = std / sqrt(clients)
+        stages = (*plain.uplink, Gaussian(own)) if grid is None else (_on_grid(plain, own, grid),)
+        return replace(plain, uplink=(*stages, *quantiser))
     coded = replace(plain, uplink=(*quantiser, *plain.uplink))
     if bands is None:
-        return replace(coded, channel=Noisy(std / clients))
+        return replace(coded, channel=Noisy(std / clients, grid=grid))
     integer("rounds", rounds)
     return replace(coded, server=CorrelatedNoise(std / clients, int(rounds or 0), bands, plain.server))
+
+
+def _on_grid(plain: Algorithm, std: float, grid: Grid) -> GridGaussian:
+    """The clipping and the noise of a client in one stage."""
+    return GridGaussian(plain.uplink[0].norm_bound, std, grid)
 
 
 def _target(epsilon: float | None, delta: float | None, rounds: int | None) -> tuple[int, float, float]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hush.algorithms.assembly import as_rate, decaying, participants
+from hush.algorithms.assembly import as_rate, decaying, participants, with_room
 from hush.core.algorithm import Algorithm
 from hush.core.check import integer, known, number
 from hush.core.contract import LocalRule, Stage
@@ -17,8 +17,6 @@ from hush.core.problem import Population
 from hush.core.schedules import Rate
 from hush.local import Batches, ClippedPerExample, Fresh, Full, LocalSGD, Perturbed, Subset
 from hush.privacy import calibrate
-from hush.privacy.accounting import MOST_NOISE
-from hush.privacy.calibration import OutOfReach
 from hush.server import Add
 from hush.uplink import QSGD
 
@@ -98,10 +96,8 @@ def _calibrated(
     integer("examples", examples)
     client = Population(np.array([examples]))  # each client's ε is its own: one stands for all that hold as much
     made(1.0).local.check(client)
-    most = MOST_NOISE if grid is None else grid.most_noise(dimension)
-    try:
+
+    def find(most: float) -> float:
         return calibrate(made, client, participations, epsilon, delta, unit="example", dimension=dimension, high=most)
-    except OutOfReach as error:
-        if grid is None:
-            raise
-        raise ValueError(f"a grid of {grid.bits} bits is too coarse for it: {error}; take more bits") from None
+
+    return with_room(grid, dimension, find)

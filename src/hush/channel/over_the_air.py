@@ -25,6 +25,7 @@ class OverTheAir(Channel):
     noise_variance: float = 1.0  # N0
     bound: float = 1.0  # L
     analogue = True
+    float_noise = True  # the receiver's, which is the air's own: nobody draws it but a simulation
 
     def __check_init__(self) -> None:
         for name, piece, kind in (("rule", self.rule, PowerRule), ("fading", self.fading, Fading)):

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from hush.core.counts import Count, count
+from hush.core.grid import Grid
 from hush.core.keys import Key, root
 from hush.core.problem import ClientData, Population, Vector
 
@@ -60,13 +61,17 @@ class Cohort(eqx.Module):
         """Draw the clients of one round, which is the `number`-th from 0."""
 
 
-class ClientPiece(eqx.Module):
-    """What runs on a client's own device, and may have to hide something there."""
+class Piece(eqx.Module):
+    """What may have to hide something by noise."""
 
     @property
     def float_noise(self) -> bool:
-        """Whether it draws privacy noise in floats, which can be undone: good for simulations, not for devices."""
+        """Whether it draws privacy noise in floats, which can be undone: good for simulations, not in the field."""
         return False
+
+
+class ClientPiece(Piece):
+    """What runs on a client's own device."""
 
 
 class LocalRule(ClientPiece):
@@ -191,11 +196,12 @@ class Coder(Stage):
 
 
 class Mixing(NamedTuple):
-    """How messages meet: received = Σ_k coefficients_k · message_k + noise · N(0, I)."""
+    """How messages meet: received = Σ_k coefficients_k · message_k + noise · N(0, I), or all of it on a grid."""
 
     coefficients: jax.Array  # [K]
     noise: jax.Array | float
     transmit: jax.Array | float = 0.0  # [K], what a message is multiplied by to go on the air: its energy follows
+    grid: Grid | None = None  # the noise is discrete, on this grid, to which the sum is rounded first
 
 
 class Statistics(NamedTuple):
@@ -205,7 +211,7 @@ class Statistics(NamedTuple):
     variance: jax.Array | float = 0.0  # v², of the clients around it
 
 
-class Channel(eqx.Module):
+class Channel(Piece):
     """How the messages of a round meet."""
 
     aware: ClassVar[bool] = False  # whether it must know the messages' statistics, so that all are held at once
@@ -221,7 +227,7 @@ class Channel(eqx.Module):
         """The mixing of the `number`-th round for the cohort's draw. `key` is the run's, the same in every round."""
 
 
-class ServerRule(eqx.Module):
+class ServerRule(Piece):
     """How the model moves."""
 
     @property

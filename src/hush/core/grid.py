@@ -40,7 +40,8 @@ class Grid(eqx.Module):
 
     `source` says where it comes from. "address": from the key, for simulations: the same law, at the speed of floats,
     and for everyone who knows the key no secret at all. "system": exactly, from the operating system's randomness, one
-    call to the host for every draw: for devices. `hush.on_device` turns the one into the other.
+    call to the host for every draw: for devices and servers in the field. `hush.on_device` and `hush.on_server` turn
+    the one into the other.
     """
 
     bits: int = eqx.field(default=20, static=True, converter=scalar)
@@ -114,13 +115,13 @@ class Grid(eqx.Module):
         return self.fewest_steps / math.sqrt(dimension or 0)
 
 
-def check_grid(grid: Any, noise_multiplier: Any) -> None:
+def check_grid(grid: Any, noise: Any, name: str = "noise_multiplier") -> None:
     """Refuse what is neither a grid nor None, and a grid without noise: it would be as fine as no noise is."""
     if grid is None:
         return
     if not isinstance(grid, Grid):
         raise ValueError(f"grid must be a Grid or None, found {shown(grid)}")
-    positive("on a grid, noise_multiplier", noise_multiplier)
+    positive(f"on a grid, {name}", noise)
 
 
 def to_steps(values: jax.Array) -> jax.Array:

@@ -186,9 +186,11 @@ def combine(coefficients: jax.Array, messages: Any) -> Any:
 
 
 def add_noise(key: Key, mixing: Mixing, received: Message) -> Message:
-    """Σ_k a_k · message_k + noise · N(0, I), a draw for each name."""
+    """Σ_k a_k · message_k + noise · N(0, I), a draw for each name; on the mixing's grid, if it has one."""
     if isinstance(mixing.noise, float) and not mixing.noise > 0:
         return received
+    if mixing.grid is not None:
+        return dict(mixing.grid.noisy(key, received, mixing.noise))
     return {
         name: vector + mixing.noise * random.normal(at(key, "noise", name), vector.shape)
         for name, vector in received.items()

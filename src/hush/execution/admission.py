@@ -44,8 +44,8 @@ def check_pair(algorithm: Any, problem: Any) -> None:
     parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, Grid))
     if any(isinstance(part, Grid) and part.source == "system" for part in parts):
         raise ValueError(
-            "an algorithm of hush.on_device draws noise that nobody can repeat, for a device: simulate the one it was "
-            "made of, whose noise has the same law"
+            "an algorithm of hush.on_device or hush.on_server draws noise that nobody can repeat: simulate the one it "
+            "was made of, whose noise has the same law"
         )
 
 

@@ -41,6 +41,12 @@ class Gathered:
         """Whether this client is asked, and has not said anything yet."""
         return client in self.opened.clients and client not in self.answers and client not in self.declined
 
+    def knows(self, client: int, data: bytes) -> bool:
+        """Whether this very answer is here already; one client cannot have two."""
+        if client in self.raw and self.raw[client] != data:
+            raise Refused(f"client {client} has answered round {self.opened.number} already, with another answer")
+        return client in self.raw
+
     @property
     def waiting(self) -> int:
         """How many may still answer."""
@@ -60,7 +66,7 @@ class Desk:
         self._turn = threading.Condition()
         self._current: Gathered | None = None
         self._over: str | None = None
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: list[Callable[[], object]] = []
         self.visitors: dict[int, Visitor] = {}
 
     # What a transport calls.
@@ -68,7 +74,7 @@ class Desk:
     def hello(self, client: int, data: bytes, name: str = "") -> bytes:
         """A device's first words: it is told what is run here, or why it cannot take part."""
         hello = read_hello(data)
-        self._check_number(client)
+        self.check_number(client)
         pinned, offered = hello.agreement, self._coordinator.agreement
         if pinned and pinned != offered:
             raise Refused(
@@ -76,8 +82,8 @@ class Desk:
                 "look at the new agreement"
             )
         with self._turn:
-            self.visitors[client] = Visitor(time.time(), hello.version)
             self._note("came", client=client, name=name, version=hello.version)
+            self.visitors[client] = Visitor(time.time(), hello.version)
             self._turn.notify_all()
         return write_welcome(Welcome(self._coordinator.run, self._agreement))
 
@@ -87,7 +93,7 @@ class Desk:
         Whoever is told is entered in the journal first, all in one entry.
         """
         for client in clients:
-            self._check_number(client)
+            self.check_number(client)
         with self._turn:
             for client in clients:
                 self._saw(client)
@@ -109,26 +115,35 @@ class Desk:
 
     def hear(self, client: int, data: bytes) -> None:
         """A device's answer; refused, with the reason, where it is none to the open round."""
-        self._check_number(client)
+        self.check_number(client)
         with self._turn:
             self._saw(client)
             here = self._current
         try:
             if here is None:
                 raise Refused("no round is open")
-            if here.raw.get(client) == data:
+            if here.knows(client, data):
                 return  # it was not sure that the first had arrived
-            if client in here.answers or client in here.declined:
-                raise Refused(f"client {client} has answered round {here.opened.number} already, with another answer")
-            found = self._coordinator.accept(here.opened, client, data)
+            self._enter(here, client, data, self._coordinator.accept(here.opened, client, data))
         except (Refused, WireError) as reason:
             self._refuse(client, str(reason))
             raise
-        self._enter(here, client, data, found)
 
-    def watch(self, callback: Callable[[], None]) -> None:
-        """Be called whenever there may be something new to tell."""
+    def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Be called whenever there may be something new to tell, until what is returned is called."""
         self._watchers.append(callback)
+        return lambda: self._watchers.remove(callback)
+
+    def check_number(self, client: int) -> None:
+        """Refuse a client that this federation does not have."""
+        clients = self._coordinator.problem.population.clients
+        if not 0 <= client < clients:
+            raise Refused(f"this federation has clients 0 to {clients - 1}; the credential is that of client {client}")
+
+    @property
+    def over(self) -> bool:
+        """Whether all who ask are told the end."""
+        return self._over is not None
 
     @property
     def longest_answer(self) -> int:
@@ -200,16 +215,18 @@ class Desk:
         with self._turn:
             if self._current is not here:
                 raise Refused(f"round {number} is closed: the answer came too late")
+            if here.knows(client, data):
+                return  # the same came twice at once
             if client not in here.told:  # it was told before a crash that took the journal with it
                 self._note("told", round=number, phase=phase, clients=[client])
                 here.told.add(client)
-            here.raw[client] = data
             if isinstance(found, Declined):
-                here.declined[client] = found.reason
                 self._note("declined", round=number, phase=phase, client=client, reason=found.reason)
+                here.declined[client] = found.reason
             else:
-                here.answers[client] = found
                 self._note("heard", round=number, phase=phase, client=client, bits=found.bits, bytes=len(data))
+                here.answers[client] = found
+            here.raw[client] = data
             self._turn.notify_all()
 
     def _refuse(self, client: int, reason: str) -> None:
@@ -224,11 +241,6 @@ class Desk:
     def _saw(self, client: int) -> None:
         found = self.visitors.get(client)
         self.visitors[client] = Visitor(time.time(), "") if found is None else found._replace(seen=time.time())
-
-    def _check_number(self, client: int) -> None:
-        clients = self._coordinator.problem.population.clients
-        if not 0 <= client < clients:
-            raise Refused(f"this federation has clients 0 to {clients - 1}; the credential is that of client {client}")
 
     def _notify(self) -> None:
         with self._turn:

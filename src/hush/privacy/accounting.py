@@ -173,9 +173,9 @@ def _curve(release: Release) -> renyi.Vector:
         return np.full(len(renyi.ORDERS), inf)
     if not release.sampled:
         return renyi.unsampled(noise)
-    if isinstance(release.sampling, Poisson):
-        return renyi.poisson(noise, rate)
-    return renyi.subset_of_any(noise, rate) if release.discrete else renyi.subset(noise, rate)
+    if isinstance(release.sampling, Subset):
+        return renyi.subset(noise, rate)
+    return renyi.poisson_on_integers(noise, rate) if release.discrete else renyi.poisson(noise, rate)
 
 
 def _divergences(given: Counts) -> renyi.Vector:

@@ -8,41 +8,39 @@ Sampling hides a client only from an adversary who does not see the cohort, and 
 - Poisson, also of clients that remember earlier rounds. Let the adversary see who else took part in every round, and
   what they remember. The client's own coin of a round is independent of all that, so that the round releases a mixture,
   over what the client may remember, of (1 − q)N(0, σ²) + qN(m, σ²) with ‖m‖ within the bound, against N(0, σ²); by
-  convexity no such mixture is further away than its worst part.
+  convexity no such mixture is further away than its worst part. On a grid the same holds of discrete Gaussians: with
+  all others given, the sums with and without the client are rounded to points m steps apart.
 - A fixed number, of clients that remember nothing. With memory this is not proved: past rounds tell of who took part
   in them, hence of what others remember, differently for two neighbours, and to reveal all others' parts, as above,
   would reveal the client's own. Nothing is then credited to sampling.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import sqrt
+
+import jax
+import jax.numpy as jnp
 
 from hush.channel import Digital, Noisy, OverTheAir
 from hush.core.algorithm import Algorithm, keeps_memory
-from hush.core.contract import ServerRule
+from hush.core.contract import LocalRule
+from hush.core.grid import Grid
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
 from hush.privacy.cohorts import Drawn, by_cohort, drawn_by
 from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, in_words
 from hush.privacy.proofs import Proofs
-from hush.privacy.releases import NoGuarantee, Release
+from hush.privacy.releases import NoGuarantee, Release, counted, exactly
 from hush.privacy.stages import Sent, sent_by
+from hush.privacy.streams import by_server, reach_of
 from hush.privacy.who import Clients
-from hush.server import (
-    AdaptingClip,
-    Add,
-    AddDynamic,
-    AddNormalised,
-    AddToShared,
-    AddWithControl,
-    CorrelatedNoise,
-    Gather,
-    Optimiser,
-    Replace,
-)
+from hush.server import CorrelatedNoise
 
 SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
+SUMMED = (
+    "the sum of a round's messages is exact, and so is the deviation of its noise: what floating-point arithmetic does "
+    "to them, which for every client of the round is within some 10⁻⁷ of the clipping bound, is not counted"
+)
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 
 # Trust models in which the cohort is a secret: only what a trusted server publishes is seen, or it is assumed.
@@ -52,45 +50,36 @@ SUMS = ("sum", "secret-sum")
 
 @dataclass(frozen=True)
 class Asked:
-    """One phase, on whom it runs and for how long, who is trusted, and what its clients send."""
+    """One phase, on whom it runs and for how long, who is trusted, what its clients send, and the noise's grid."""
 
     phase: Algorithm
     clients: Clients
     rounds: int
     trust: str | None
     sent: Sent
+    dimension: int | None  # the number of parameters, if it is known
+    grid: Grid | None = None  # of the noise that a trusted channel adds; None where it is in floats
 
 
 # Asked with the deviation of the noise that a trusted channel has added so far.
 by_channel: Proofs[Guarantee] = Proofs("channel")
 
-# The rules of correlated noise that a server rule holds; nothing else that it does to what was received costs anything.
-by_server: Proofs[tuple[CorrelatedNoise, ...]] = Proofs("server rule")
 
-
-@by_server.register(Add, Replace, AddWithControl, AddNormalised, AddDynamic, AddToShared, Gather, Optimiser)
-def _(server: ServerRule) -> tuple[CorrelatedNoise, ...]:
-    return ()
-
-
-@by_server.register(AdaptingClip)
-def _(server: AdaptingClip) -> tuple[CorrelatedNoise, ...]:
-    return by_server(server.inner)
-
-
-@by_server.register(CorrelatedNoise)
-def _(server: CorrelatedNoise) -> tuple[CorrelatedNoise, ...]:
-    return (server, *by_server(server.inner))
-
-
-def client_level(phase: Algorithm, clients: Clients, rounds: int, trust: str | None) -> Guarantee:
+def client_level(
+    phase: Algorithm, clients: Clients, rounds: int, trust: str | None, dimension: int | None
+) -> Guarantee:
     """The guarantee for all the data of one client."""
     by_cohort.check(phase.cohort)
-    return by_channel(phase.channel, 0.0, Asked(phase, clients, rounds, trust, sent_by(phase)))
+    return by_channel(phase.channel, 0.0, Asked(phase, clients, rounds, trust, sent_by(phase), dimension))
 
 
 @by_channel.register(Noisy)
 def _(channel: Noisy, central: float, asked: Asked) -> Guarantee:
+    if asked.grid is not None or (channel.grid is not None and central > 0):
+        raise NoGuarantee("noise on a grid and other noise on the sum: their joint guarantee is not worked out")
+    if channel.grid is not None:
+        exactly("grid", channel.grid, Grid)
+        asked = replace(asked, grid=channel.grid)
     return by_channel(channel.inner, sqrt(float(channel.std) ** 2 + central**2), asked)
 
 
@@ -112,7 +101,7 @@ def _(channel: Digital, central: float, asked: Asked) -> Guarantee:
 
 def _on_the_sum(asked: Asked, central: float) -> Guarantee:
     """z = σ over what a neighbour moves the sum by, σ the noise that the server adds, or all clients together."""
-    sent, trust = asked.sent, asked.trust
+    sent, trust, law = asked.sent, asked.trust, "gaussian"
     drawn = drawn_by(asked.phase.cohort, asked.clients)
     if central > 0 and sent.std == 0:
         std, where, who = central, "on the sum", trust or "server"
@@ -125,12 +114,15 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
         raise NoGuarantee(f"updates are clipped; noise is added {found}; it must be at one of the two places")
     drawn = _as_seen(asked.phase, drawn, who)
     z = std / (drawn.factor * drawn.coefficient * sent.bound)
+    if asked.grid is not None:
+        z, law = asked.grid.multiplier(z, numbers(asked.phase.local, counted(asked.dimension))), "discrete gaussian"
+    more = ((SUMMED,) if asked.grid is not None else ()) + ((HONEST,) if who in SUMS and sent.std > 0 else ())
     return Guarantee(
         unit="client",
         trust=who,
-        mechanism=f"{sent.words}, Gaussian noise of z = {z:.4g} sensitivities {where}, {drawn.words}",
-        releases={0: ((Release(z, drawn.relation, drawn.sampling), 1),)},
-        assumptions=_assumptions(sent, drawn, *((HONEST,) if who in SUMS and sent.std > 0 else ())),
+        mechanism=f"{sent.words}, {in_words(law)} noise of z = {z:.4g} sensitivities {where}, {drawn.words}",
+        releases={0: ((Release(z, drawn.relation, drawn.sampling, law), 1),)},
+        assumptions=_assumptions(sent, drawn, law, *more),
         per_client=who not in UNSEEN,
         every=drawn.every,
         failure=drawn.failure,
@@ -173,16 +165,22 @@ def _(channel: OverTheAir, central: float, asked: Asked) -> Guarantee:
         mechanism=f"{sent.words}, sent over the air, where the receiver's noise is z = {z:.4g} sensitivities, "
         f"{drawn.words}",
         releases={0: ((Release(z, "replace", drawn.sampling), 1),)},
-        assumptions=_assumptions(sent, drawn, ONLY_THE_AIR),
+        assumptions=_assumptions(sent, drawn, "gaussian", ONLY_THE_AIR),
         per_client=who not in UNSEEN or not hidden,
         every=drawn.every,
     )
 
 
-def _assumptions(sent: Sent, drawn: Drawn | None, *more: str) -> tuple[str, ...]:
+def numbers(local: LocalRule, dimension: int) -> int:
+    """How many numbers a server receives in a phase, all messages together, for a model of so many."""
+    model = jax.ShapeDtypeStruct((dimension,), jnp.float32)
+    return sum(vector.size for vector in jax.eval_shape(local.template, model).values())
+
+
+def _assumptions(sent: Sent, drawn: Drawn | None, law: str, *more: str) -> tuple[str, ...]:
     secret = (SECRET,) if drawn is not None and drawn.sampling.rate < 1 else ()
     return (
-        NOISE_OF[sent.law],
+        NOISE_OF[law],
         NOT_SEEN,
         *sent.assumptions,
         *(drawn.assumptions if drawn is not None else ()),
@@ -198,7 +196,7 @@ def _local(sent: Sent) -> Guarantee:
         trust="local",
         mechanism=f"{sent.words}, {in_words(sent.law)} noise of z = {z:.4g} sensitivities on each message",
         releases={0: ((Release(z, "replace", sampled.Unsampled(), sent.law), 1),)},
-        assumptions=_assumptions(sent, None),
+        assumptions=_assumptions(sent, None, sent.law),
         per_client=True,
     )
 
@@ -229,7 +227,7 @@ def _correlated(asked: Asked, server: CorrelatedNoise, central: float) -> Guaran
     drawn = drawn_by(phase.cohort, asked.clients)
     if drawn.sampling != sampled.Unsampled():
         raise NoGuarantee("with correlated noise a client may not come at random; use the cohort Cyclic, or Everyone")
-    reach = _reach(server.rounds, server.bands, drawn.every)
+    reach = reach_of(server.rounds, server.bands, drawn.every)
     z = float(server.std) / (drawn.factor * drawn.coefficient * sent.bound * reach)
     return Guarantee(
         unit="client",
@@ -237,12 +235,6 @@ def _correlated(asked: Asked, server: CorrelatedNoise, central: float) -> Guaran
         mechanism=f"{sent.words}, Gaussian noise correlated over {server.rounds} rounds ({server.bands} bands) of "
         f"z = {z:.4g} sensitivities of the whole run, {drawn.words}",
         releases={0: ((Release(z, "replace", sampled.Unsampled()), 1),)},
-        assumptions=_assumptions(sent, drawn),
+        assumptions=_assumptions(sent, drawn, "gaussian"),
         whole_run=server.rounds,
     )
-
-
-@lru_cache(maxsize=256)
-def _reach(rounds: int, bands: int, separation: int) -> float:
-    """How far one client moves the whole run; kept, as a search for noise asks for it again and again."""
-    return CorrelatedNoise(1.0, rounds, bands).sensitivity(separation)

@@ -97,7 +97,7 @@ def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> 
 
 def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:
     if unit == "client":
-        return client_level(phase, question.clients, question.rounds, question.trust)
+        return client_level(phase, question.clients, question.rounds, question.trust, question.dimension)
     if question.trust not in (None, "local"):
         raise NoGuarantee(
             f"noise inside local training needs no trust ({TRUST['local']}); found trust={question.trust!r}"

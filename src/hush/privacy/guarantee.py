@@ -33,7 +33,10 @@ FLOATS = (
     "this is the ε of ideal noise: a simulation draws it in floating point, where the numbers that cannot come out "
     "give it away; a device takes noise on a grid"
 )
-ON_A_GRID = "noise is discrete and on a grid; a simulation draws it from its seed, a device exactly (hush.on_device)"
+ON_A_GRID = (
+    "noise is discrete and on a grid; a simulation draws it from its seed, a device and a server in the field exactly "
+    "(hush.on_device, hush.on_server)"
+)
 NOISE_OF = {"gaussian": FLOATS, "discrete gaussian": ON_A_GRID}
 NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, is not shown to the adversary"
 

@@ -6,7 +6,8 @@ when one is replaced. So without sampling the worst pair to tell apart is N(0, z
 
 The law of the noise is the Gaussian, or the discrete Gaussian on the integers, in any number of coordinates, where what
 is released is a vector of integers too. Of the latter only Rényi divergences are known to be at most the Gaussian's at
-the same σ/Δ (Canonne, Kamath, Steinke 2020). Its δ is another in every dimension, and no formula covers all of them.
+the same σ/Δ (Canonne, Kamath, Steinke 2020; where it is sampled, at whole orders: `renyi`). Its δ is another in every
+dimension, and no formula covers all of them.
 
 What has no proof has no number: `NoGuarantee`.
 """
@@ -30,6 +31,13 @@ def exactly(kind: str, piece: Any, *known_kinds: type) -> None:
     """Refuse a piece that no proof here is about; one that inherits from a known one may do anything."""
     if type(piece) not in known_kinds:
         raise NoGuarantee(f"no proof is known for the {kind} {type(piece).__name__}")
+
+
+def counted(dimension: int | None) -> int:
+    """The number of parameters, which a proof about a grid must know."""
+    if dimension is None:
+        raise NoGuarantee("noise on a grid depends on how many parameters there are: give the problem, or dimension=")
+    return dimension
 
 
 def fraction(name: str, value: Any) -> None:
@@ -108,11 +116,6 @@ class Release:
         known("law", self.law, LAWS)
         if not self.sampled:
             return
-        if self.discrete and isinstance(self.sampling, Poisson):
-            raise NoGuarantee(
-                f"Poisson sampling is accounted for with Gaussian noise, found {self.law} noise, with which it is not "
-                "proved here what it is worth; release the whole, or use the law 'gaussian'"
-            )
         if isinstance(self.sampling, Poisson) and self.relation != "add-or-remove":
             raise NoGuarantee(
                 f"Poisson sampling is accounted for add-or-remove, found {self.relation!r}: a replaced unit is two "

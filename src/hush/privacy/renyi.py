@@ -5,6 +5,11 @@ Poisson sampling lose the signs of a series, which makes them loose or infinite.
 high differences of nearly equal numbers: with a multiplier above 20 that is rounding error beyond order 64, and with
 much more it fails altogether (a math domain error). Here all sums have positive terms, so nothing cancels, and all
 orders are computed at once.
+
+What is said of whole orders holds for the discrete Gaussian too. Let P = N_Z(0, s²) and Q = N_Z(m, s²), in any number
+of dimensions, m a vector of whole numbers of length s/z. With L = Q/P, E_P[L^k] = e^(k(k − 1)/2z²) · θ(km)/θ(0), where
+θ(a) = Σ_x e^(−|x − a|²/2s²) over all points x of the grid. For a whole k the point km is one of them, and θ(km) = θ(0):
+every whole moment of L is the Gaussian's, and so is E_P[(L − 1)^k]. All of them grow with the length of m.
 """
 
 from functools import cache
@@ -38,16 +43,33 @@ def unsampled(noise_multiplier: float) -> Vector:
 def poisson(noise_multiplier: float, rate: float) -> Vector:
     """D_α of (1 − q)N(0, z²) + qN(1, z²) from N(0, z²), the larger of the two ways round: Mironov, Talwar, Zhang 2019.
 
-    E[(1 + q(e^u − 1))^α] − 1 is Σ C(α, i) q^i (1 − q)^(α − i) (e^(i(i − 1)/2z²) − 1) at whole orders, else an integral.
+    As on the integers at whole orders; an integral, which is the Gaussian's alone, at the others.
+    """
+    found = poisson_on_integers(noise_multiplier, rate)
+    # With next to no noise the integral needs a lattice too large to be worth it: the chord is a bound as well.
+    if noise_multiplier >= 0.1:
+        integral = (_poisson_integral(noise_multiplier, rate) + _ROUNDING) / (_BROKEN - 1)
+        broken = np.isin(ORDERS, _BROKEN)
+        found[broken] = np.minimum(found[broken], integral)
+    return found
+
+
+def poisson_on_integers(noise_multiplier: float, rate: float) -> Vector:
+    """A bound on D_α of M = (1 − q)P + qQ from P, and of P from M, for the discrete Gaussian as for the other.
+
+    E_P[(M/P)^α] − 1 is Σ C(α, i) q^i (1 − q)^(α − i) (e^(i(i − 1)/2z²) − 1) at whole orders (see above); its logarithm
+    is convex in α, so that chords are bounds at the others.
+
+    The other way round is no larger, at any α > 1. The reflection x → m − x swaps P and Q, and L with 1/L: so
+    2E_P[f(L)] = E_P[f(L) + L f(1/L)]. Let φ(t) = t^α − t^(1 − α), a = 1 − q + qr and b = 1 − q + q/r. The claim is
+    E_P[φ(1 − q + qL)] ≥ 0; it is enough that h(r) = φ(a) + r φ(b) ≥ 0 for r ≥ 1, as h(1/r) = h(r)/r. For t ≥ 1 φ is
+    convex, as φ″ = α(α − 1)(t^(α − 2) − t^(−α − 1)), and φ(1) = 0, so that φ(t)/(t − 1) grows. With φ(b) = −b φ(1/b)
+    and r(1 − b) = a − 1, h = (a − 1)[φ(a)/(a − 1) − φ(1/b)/(1/b − 1)] ≥ 0, as ab = 1 + q(1 − q)(r + 1/r − 2) ≥ 1.
     """
     i, combinations = _combinations()
     growth = _log_expm1(i * (i - 1) / (2 * noise_multiplier**2))
     terms = combinations + i * log(rate) + (_WHOLE[:, None] - i) * log1p(-rate) + growth
     generating = _between(np.logaddexp(0, logsumexp(terms, axis=1)))
-    # With next to no noise the integral needs a lattice too large to be worth it: the chord is a bound as well.
-    if noise_multiplier >= 0.1:
-        broken = np.isin(ORDERS, _BROKEN)
-        generating[broken] = np.minimum(generating[broken], _poisson_integral(noise_multiplier, rate) + _ROUNDING)
     return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
 
 
@@ -57,23 +79,16 @@ def subset(noise_multiplier: float, rate: float) -> Vector:
     1 + Σ γ^i C(α, i) min{4 √(B(2⌊i/2⌋) B(2⌈i/2⌉)), 2 e^(i(i − 1)/2z²)} from i = 2 on, with B(l) = E[(e^u − 1)^l]. For
     rates near one this is above the divergence without sampling, which is a bound too: two mixtures are no further
     apart than their parts.
+
+    The theorem asks for the moments of any two of three neighbours, at whole orders: it covers the discrete Gaussian.
+    For |p − q|^i/r^(i − 1) is, where r lies between p and q, at most what it is with the smaller of them for r, and
+    elsewhere at most |p − r|^i/r^(i − 1) + |q − r|^i/r^(i − 1): four of the moments E|L − 1|^i of two, of which the odd
+    ones are within the geometric mean of their even neighbours.
     """
     i, combinations = _combinations()
     moments = _even_moments(noise_multiplier)
     central = log(4) + 0.5 * (moments[i // 2] + moments[(i + 1) // 2])
     terms = np.minimum(central, log(2) + i * (i - 1) / (2 * noise_multiplier**2))
-    generating = _between(np.logaddexp(0, logsumexp(combinations + i * log(rate) + terms, axis=1)))
-    return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
-
-
-def subset_of_any(noise_multiplier: float, rate: float) -> Vector:
-    """The same of any mechanism whose own D_α is at most α/2z²: Wang, Balle, Kasiviswanathan 2019, Theorem 9.
-
-    1 + γ² C(α, 2) min{4(e^D₂ − 1), 2e^D₂} + Σ γ^i C(α, i) 2e^((i − 1)D_i) from i = 3 on, (i − 1)D_i = i(i − 1)/2z².
-    """
-    i, combinations = _combinations()
-    terms = log(2) + i * (i - 1) / (2 * noise_multiplier**2)
-    terms[0] = min(terms[0], log(4) + float(_log_expm1(np.asarray(noise_multiplier**-2))))
     generating = _between(np.logaddexp(0, logsumexp(combinations + i * log(rate) + terms, axis=1)))
     return np.minimum(generating / (ORDERS - 1), unsampled(noise_multiplier))
 

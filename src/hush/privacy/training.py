@@ -31,7 +31,7 @@ from hush.local import (
 from hush.privacy import releases as sampled
 from hush.privacy.guarantee import Releases
 from hush.privacy.proofs import Proofs
-from hush.privacy.releases import NoGuarantee, Release, exactly
+from hush.privacy.releases import NoGuarantee, Release, counted, exactly
 from hush.privacy.who import Clients
 
 REPLACE = "replace"
@@ -52,9 +52,7 @@ def noise_of(piece: ClippedPerExample | Perturbed, dimension: int | None) -> tup
     if piece.grid is None:
         return float(piece.noise_multiplier), "gaussian"
     exactly("grid", piece.grid, Grid)
-    if dimension is None:
-        raise NoGuarantee("noise on a grid depends on how many parameters there are: give the problem, or dimension=")
-    return piece.grid_multiplier(dimension), "discrete gaussian"
+    return piece.grid_multiplier(counted(dimension)), "discrete gaussian"
 
 
 by_oracle: Proofs[Clipped] = Proofs("oracle")

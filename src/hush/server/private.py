@@ -65,6 +65,7 @@ class CorrelatedNoise(ServerRule):
     bands: int = eqx.field(static=True, converter=scalar)
     inner: ServerRule = Add()
     receives = ("update",)
+    float_noise = True
 
     def __check_init__(self) -> None:
         positive("std", self.std)
