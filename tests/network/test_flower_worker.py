@@ -37,6 +37,7 @@ from hush.network.messages import (
 from hush.network.serving import rehearsing
 from hush.settings import RunSettings
 from hush.settings.build import build
+from hush.tasks.remote import held
 
 TABLES = {"name": "remote", "sizes": [12, 9], "shape": [3], "outputs": 2}
 EXPERIMENT = build({"algorithm": {"name": "fedpaq", "clients": 2, "steps": 2, "lr": 0.1, "levels": 4}, "task": TABLES})
@@ -83,9 +84,9 @@ def declined(answer):
 def test_it_answers_as_the_device_does_and_repeats_itself_after_a_kill(tmp_path):
     answer = attendant(tmp_path).answer(WELCOME, told())
     with np.load(tmp_path / "own.npz") as own:
-        held = hush.tasks.remote.held(PROBLEM, 1, own["x"], own["y"])
+        problem = held(PROBLEM, 1, own["x"], own["y"])
     start = initial(PROBLEM, at(root(0), "repetition", 0, "init"))
-    assert answer == rehearsing(AGREEMENT, EXPERIMENT.algorithm, held, RUN, 1, start).hear(told())
+    assert answer == rehearsing(AGREEMENT, EXPERIMENT.algorithm, problem, RUN, 1, start).hear(told())
     later = attendant(tmp_path)
     assert later.answer(WELCOME, told()) == answer
     assert later.answer(WELCOME, write_end(End((0,), "enough"))) == b""
@@ -144,27 +145,30 @@ class Echo:
     """In the attendant's place."""
 
     def answer(self, welcome, data):
+        if data == b"leave":
+            raise EOFError
         return welcome + b"|" + data
 
 
 class TestSocket:
     @contextlib.contextmanager
     def staying(self, path, known_as="", idle=30.0):
-        """A worker in a thread; what comes out ends when it has left."""
+        """A worker in a thread."""
 
-        def until_closed():
-            with contextlib.suppress(OSError):  # of a listener that was shut down
+        def until_told():
+            with contextlib.suppress(EOFError):
                 stay(Echo(), listener, known_as)
 
         with listening(path, None) as listener:
             listener.settimeout(idle)
-            thread = threading.Thread(target=until_closed)
+            thread = threading.Thread(target=until_told)
             thread.start()
-            try:
-                yield thread
-            finally:
-                listener.shutdown(socket.SHUT_RDWR)
-                thread.join()
+            yield thread
+            if thread.is_alive():
+                with socket.socket(socket.AF_UNIX) as caller:
+                    caller.connect(str(path))
+                    pipe.send(caller, b"", b"", b"leave")
+                    thread.join()
 
     def test_only_its_owner_may_call_and_long_texts_arrive(self, place):
         path = place / "own.sock"

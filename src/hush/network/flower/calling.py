@@ -20,6 +20,7 @@ START_SECONDS = 180.0  # JAX on a small machine
 ATTEMPTS = 3  # a worker may be killed at any time, and is asked again
 BUSY = 75  # a worker's exit code where another holds the folder: that one will answer
 REQUIRED = ("state", "data", "client")
+_outlive_us: list[subprocess.Popen[bytes]] = []  # a process that is let go of while it runs is complained of
 OPTIONAL = ("agree", "label", "epsilon", "again", "rehearse", "idle")
 
 
@@ -92,6 +93,7 @@ def _started(connection: socket.socket, path: Path, command: list[str]) -> None:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     finally:
         os.close(log)
+    _outlive_us.append(process)
     until = time.monotonic() + START_SECONDS
     while not _reached(connection, path):
         if process.poll() not in (None, BUSY):
