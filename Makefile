@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench slow dist clean torch architecture help
+.PHONY: demo demo-network test check bench slow dist clean torch architecture help
 
 help:
 	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
+	@echo "make demo-network  a server and five devices over TLS on this machine, beside their simulation: runs/demo-network"
 	@echo "make test   run all tests but the slow ones, on all cores (minutes)"
 	@echo "make slow   run the slow tests: whole papers, large models, whole processes"
 	@echo "make check  ruff, mypy and the import rules"
@@ -26,6 +27,9 @@ demo: $(READY)
 	$(BIN)/hush run examples/demo/fedpaq.toml --out runs/demo/fedpaq --force
 	$(BIN)/hush run examples/demo/private_fedpaq.toml --out runs/demo/private_fedpaq --force
 	$(BIN)/hush compare runs/demo/fedavg runs/demo/fedpaq runs/demo/private_fedpaq --out runs/demo/comparison
+
+demo-network: $(READY)
+	$(BIN)/python examples/network/demo.py
 
 # Each worker goes through half of the tests in order, so that a file's share what they have compiled, and who is done
 # first helps the other.

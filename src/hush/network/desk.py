@@ -6,6 +6,7 @@ Transports bring bytes here and carry bytes away; they know who is at the other 
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,15 +17,16 @@ from hush.network.guard import Refused
 from hush.network.messages import Declined, End, Welcome, read_hello, write_end, write_welcome
 
 PRESENT_SECONDS = 90.0  # a device that has not asked for so long is not there
+COMING_SECONDS = 5.0  # one that says hello again before that has not been away
+MOST_REFUSALS = 3  # of one client in a round
 SLICE_SECONDS = 0.2  # so often a waiting server looks whether it was told to stop
 
 
 class Visitor(NamedTuple):
     """What is known of a device that came."""
 
-    seen: float  # when it last asked, by the clock of `time.time`
+    seen: float  # when it last asked, by `time.monotonic`: the clock may be set anew
     version: str  # of its hush
-    last_refusal: str = ""
 
 
 @dataclass
@@ -36,10 +38,12 @@ class Gathered:
     answers: dict[int, Heard] = field(default_factory=dict)
     raw: dict[int, bytes] = field(default_factory=dict)
     declined: dict[int, str] = field(default_factory=dict)
+    refusals: Counter[int] = field(default_factory=Counter)
 
     def concerns(self, client: int) -> bool:
-        """Whether this client is asked, and has not said anything yet."""
-        return client in self.opened.clients and client not in self.answers and client not in self.declined
+        """Whether this client is asked, and may still answer."""
+        done = client in self.answers or client in self.declined or self.refusals[client] >= MOST_REFUSALS
+        return client in self.opened.clients and not done
 
     def knows(self, client: int, data: bytes) -> bool:
         """Whether this very answer is here already; one client cannot have two."""
@@ -50,7 +54,7 @@ class Gathered:
     @property
     def waiting(self) -> int:
         """How many may still answer."""
-        return len(self.opened.clients) - len(self.answers) - len(self.declined)
+        return sum(map(self.concerns, self.opened.clients))
 
 
 class Desk:
@@ -66,6 +70,7 @@ class Desk:
         self._turn = threading.Condition()
         self._current: Gathered | None = None
         self._over: str | None = None
+        self._idle_refusals: Counter[int] = Counter()  # while no round was open
         self._watchers: list[Callable[[], object]] = []
         self.visitors: dict[int, Visitor] = {}
 
@@ -82,8 +87,9 @@ class Desk:
                 "look at the new agreement"
             )
         with self._turn:
-            self._note("came", client=client, name=name, version=hello.version)
-            self.visitors[client] = Visitor(time.time(), hello.version)
+            if client not in self.visitors or time.monotonic() - self.visitors[client].seen > COMING_SECONDS:
+                self._note("came", client=client, name=name, version=hello.version)
+            self.visitors[client] = Visitor(time.monotonic(), hello.version)
             self._turn.notify_all()
         return write_welcome(Welcome(self._coordinator.run, self._agreement))
 
@@ -122,11 +128,15 @@ class Desk:
         try:
             if here is None:
                 raise Refused("no round is open")
+            if here.refusals[client] >= MOST_REFUSALS:
+                raise Refused(
+                    f"{MOST_REFUSALS} answers of client {client} were refused in this round: no more are read"
+                )
             if here.knows(client, data):
                 return  # it was not sure that the first had arrived
             self._enter(here, client, data, self._coordinator.accept(here.opened, client, data))
         except (Refused, WireError) as reason:
-            self._refuse(client, str(reason))
+            self._refuse(here, client, str(reason))
             raise
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
@@ -208,7 +218,7 @@ class Desk:
     def is_present(self, client: int) -> bool:
         """Whether a device has asked of late."""
         found = self.visitors.get(client)
-        return found is not None and time.time() - found.seen < PRESENT_SECONDS
+        return found is not None and time.monotonic() - found.seen < PRESENT_SECONDS
 
     def _enter(self, here: Gathered, client: int, data: bytes, found: Heard | Declined) -> None:
         number, phase = here.opened.number, here.opened.phase
@@ -229,18 +239,23 @@ class Desk:
             here.raw[client] = data
             self._turn.notify_all()
 
-    def _refuse(self, client: int, reason: str) -> None:
+    def _refuse(self, here: Gathered | None, client: int, reason: str) -> None:
+        """A few of a round are noted: a device that will not stop must not fill the disk."""
         with self._turn:
-            found = self.visitors[client]
-            self.visitors[client] = found._replace(last_refusal=reason)
-            self._note("refused", client=client, reason=reason)
+            refusals = self._idle_refusals if here is None else here.refusals
+            if refusals[client] < MOST_REFUSALS:
+                refusals[client] += 1
+                self._note("refused", client=client, reason=reason)
+            self._turn.notify_all()
 
     def _used(self, client: int) -> tuple[int, ...]:
         return tuple(int(each[client]) for each in self._coordinator.used)
 
     def _saw(self, client: int) -> None:
         found = self.visitors.get(client)
-        self.visitors[client] = Visitor(time.time(), "") if found is None else found._replace(seen=time.time())
+        self.visitors[client] = (
+            Visitor(time.monotonic(), "") if found is None else found._replace(seen=time.monotonic())
+        )
 
     def _notify(self) -> None:
         with self._turn:

@@ -13,7 +13,7 @@ from hush.network.device import Device, rehearsed_key, system_key
 from hush.network.guard import Guard, Refused
 from hush.network.holding import holding
 from hush.network.keeping import Keeping
-from hush.network.link import Link, stay
+from hush.network.link import Link, persistently, stay
 from hush.network.messages import DIGEST_BYTES, End, read_welcome, write_hello
 from hush.store.lock import FolderLock
 from hush.store.writing import atomically
@@ -49,7 +49,8 @@ def join(
     rehearse      whether this device may take part in a rehearsal, which protects nobody
     """
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(0o700)
     lock = FolderLock(place)
     lock.acquire()
     with contextlib.ExitStack() as stack:
@@ -70,8 +71,6 @@ def agreed(
     say: Callable[[str], None],
 ) -> Agreement | None:
     """The agreement that is pinned here, or the server's once the owner has agreed to it."""
-    from hush.network.link import persistently
-
     path = folder / AGREEMENT
     pinned = Agreement(path.read_text(encoding="utf-8")) if path.exists() else None
     hello = write_hello(b"" if pinned is None else pinned.digest)

@@ -90,6 +90,7 @@ def serve(
         loop = Loop(made, limits, spending, run, described, identity, files, samples)
         loop.how_to_go_on, made.persist = "hush serve SETTINGS --folder", loop.save
         if files is not None:
+            files.path.chmod(0o700)  # the checkpoint holds the key by which cohorts are drawn
             open_folder(files, loop, problem, resume=began(files.path) and not replace, replace=replace)
         return _federated(loop, made, agreement, connect, files, stopping, progress)
 

@@ -50,7 +50,12 @@ class WaitingRoom:
 
     async def hello(self, certificate: bytes, data: bytes) -> bytes:
         """A device's first words."""
-        return await self._apart(lambda: self._desk.hello(self._client(certificate), data))
+
+        def greeted() -> bytes:
+            found = self._identities.identify(certificate)
+            return self._desk.hello(found.client, data, found.name)
+
+        return await self._apart(greeted)
 
     async def answer(self, certificate: bytes, data: bytes) -> None:
         """A device's answer; one at a time, so that no device keeps all threads busy."""

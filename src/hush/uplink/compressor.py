@@ -2,7 +2,10 @@
 
 import math
 from abc import abstractmethod
+from dataclasses import fields
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -70,10 +73,23 @@ class Compressor(Coder):
         return jax.tree.map(jnp.asarray, self.parse(unseal(data, self._description(dimension)), dimension))
 
     def _description(self, dimension: int) -> str:
-        return f"{self!r} of {dimension} numbers"
+        return f"{_in_full(self)} of {dimension} numbers"
 
     def encode(self, key: Key, vector: Vector, state: State) -> tuple[Code, State, Info]:
         return self.quantise(key, vector), state, {}
 
     def decode(self, code: Code, dimension: int) -> Vector:
         return self.dequantise(code, dimension)
+
+
+def _in_full(part: Any) -> str:
+    """A piece with each of its settings, the same however it was made: by a call, or from a settings file.
+
+    >>> from hush.uplink import QSGD
+    >>> _in_full(QSGD(3))
+    "QSGD(levels=3, block=None, code='dense')"
+    """
+    if not isinstance(part, eqx.Module):
+        return repr(part.item() if hasattr(part, "item") else part)
+    settings = ", ".join(f"{each.name}={_in_full(getattr(part, each.name))}" for each in fields(part))
+    return f"{type(part).__name__}({settings})"
