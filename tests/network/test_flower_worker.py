@@ -90,7 +90,7 @@ def test_it_answers_as_the_device_does_and_repeats_itself_after_a_kill(tmp_path)
     later = attendant(tmp_path)
     assert later.answer(WELCOME, told()) == answer
     assert later.answer(WELCOME, write_end(End((0,), "enough"))) == b""
-    assert "rounds go forward" in declined(later.answer(WELCOME, told())).reason
+    assert "it was put back" in declined(later.answer(WELCOME, told())).reason
 
 
 def test_hello_names_what_is_pinned_in_full_and_nothing_less(tmp_path):

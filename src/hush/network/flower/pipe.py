@@ -12,10 +12,8 @@ class HungUp(ConnectionError):
 
 
 def send(connection: socket.socket, *parts: bytes) -> None:
-    """Say some byte strings."""
-    for part in parts:
-        connection.sendall(_LENGTH.pack(len(part)))
-        connection.sendall(part)
+    """Say some byte strings: all at once, as who has heard them all may have left before nothing more is said."""
+    connection.sendall(b"".join(_LENGTH.pack(len(part)) + part for part in parts))
 
 
 def receive(connection: socket.socket, count: int) -> list[bytes]:
