@@ -41,7 +41,7 @@ def hurried(monkeypatch):
 
 
 class FakePost:
-    """Devices behind numbers of nodes; `fate` of a client's n-th message: lost, error, or what becomes of its answer."""
+    """Devices behind numbers of nodes; `fate` says what becomes of the answer to a client's n-th message."""
 
     def __init__(self, fate=lambda client, count, data: data, pinned=b""):
         self.devices = {c: rehearsing(AGREEMENT, ALGORITHM, PROBLEM, RUN, c, START) for c in range(CLIENTS)}
@@ -113,7 +113,7 @@ def test_what_is_lost_is_asked_again_and_counts_once(fate, simulated, tmp_path):
         np.testing.assert_array_equal(result.state[name], simulated.state[name])
     heard = [each["client"] for each in events(tmp_path / "journal.jsonl") if each["event"] == "heard"]
     assert Counter(heard) == dict.fromkeys(range(CLIENTS), ROUNDS)
-    assert {client: end.used for client, end in post.ends.items()} == {c: (ROUNDS - 1,) for c in range(CLIENTS)}
+    assert {client: end.used for client, end in post.ends.items()} == dict.fromkeys(range(CLIENTS), (ROUNDS - 1,))
     assert post.pushed[CLIENTS] == 0
     assert sum("not in the roster" in line for line in said) == 1
 
@@ -128,7 +128,11 @@ def test_who_has_agreed_to_something_else_is_turned_away():
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
-    [(lambda data: data[:-1] + b"\0", "damaged"), (lambda data: b"x" * 10_000, "at most"), (lambda data: b"", "no mes")],
+    [
+        (lambda data: data[:-1] + b"\0", "damaged"),
+        (lambda data: b"x" * 10_000, "at most"),
+        (lambda data: b"", "no mes"),
+    ],
 )
 def test_a_wrong_answer_is_not_heard_and_not_asked_for_again(wrong, reason):
     post = FakePost(lambda client, count, data: wrong(data) if client == 1 else data)

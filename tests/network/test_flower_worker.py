@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import grp
 import json
 import os
 import signal
@@ -178,6 +179,12 @@ class TestSocket:
             long = bytes(range(256)) * 20_000
             assert ask({"socket": str(path)}, b"", b"") == b"|"
             assert ask({"socket": str(path), "data": "of another app"}, b"welcome", long) == b"welcome|" + long
+
+    def test_a_group_may_call_where_the_owner_says_so(self, place):
+        path = place / "own.sock"
+        with listening(path, grp.getgrgid(os.getgid()).gr_name):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o660
+            assert path.stat().st_gid == os.getgid()
 
     def test_a_caller_who_leaves_or_talks_nonsense_costs_nobody_else_an_answer(self, place):
         with self.staying(place / "own.sock"):

@@ -88,16 +88,23 @@ def _reached(connection: socket.socket, path: Path) -> bool:
 def _started(connection: socket.socket, path: Path, command: list[str]) -> None:
     """Start a worker that outlives this process, and wait until one answers."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = os.open(path.with_name(LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    finally:
-        os.close(log)
-    _outlive_us.append(process)
-    until = time.monotonic() + START_SECONDS
+    until, process = time.monotonic() + START_SECONDS, _process(command, path.with_name(LOG))
     while not _reached(connection, path):
-        if process.poll() not in (None, BUSY):
+        if (code := process.poll()) == BUSY:  # another one is about to listen, or to leave
+            process = _process(command, path.with_name(LOG))
+        elif code is not None:
             raise RuntimeError("the worker did not start; the log on the node says why")
         if time.monotonic() > until:
             raise RuntimeError(f"the worker did not answer within {START_SECONDS:g} seconds")
         time.sleep(0.05)
+
+
+def _process(command: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": descriptor, "stderr": descriptor}
+        process = subprocess.Popen(command, start_new_session=True, **how)
+    finally:
+        os.close(descriptor)
+    _outlive_us.append(process)
+    return process

@@ -116,6 +116,7 @@ def stay(attendant: Attendant, listener: socket.socket, known_as: str) -> None:
             settings, welcome, data = receive(connection, 3)
             if known_as and settings.decode() != known_as:
                 log.info("the node has other settings now: a new worker takes over")
+                listener.close()  # before the caller is let go, who would else come back to this one
                 return
             send(connection, attendant.answer(welcome, data))
 
