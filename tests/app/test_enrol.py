@@ -145,7 +145,7 @@ def test_nobody_waits_for_jax():
         "import sys, hush.app.enrol, hush.network.identities\n"
         "assert not {'jax', 'numpy', 'pandas', 'grpc'} & set(sys.modules)\n"
         "import hush.network\n"
-        "assert set(hush.network.__all__) == {'Guard', 'Refused', 'device_step'} == set(dir(hush.network))\n"
+        "assert {'Guard', 'serve', 'join'} < set(hush.network.__all__) == set(dir(hush.network))\n"
         "assert all(getattr(hush.network, name).__name__ == name for name in hush.network.__all__)\n"
         "assert 'jax' in sys.modules and not hasattr(hush.network, 'guards')\n"
     )

@@ -1,6 +1,8 @@
-"""Enrolments that tests of the network share, and a clock to turn."""
+"""Enrolments that tests of the network share, servers for them, and a clock to turn."""
 
 import shutil
+import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -45,3 +47,21 @@ def clock(monkeypatch):
         monkeypatch.setattr(credentials, "now", certificates.now)
 
     return move
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """A server and devices of one authority."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from network_helpers import OverTls
+
+    return OverTls(tmp_path_factory.mktemp("tls") / "ours")
+
+
+@pytest.fixture
+def no_threads_left():
+    """Threads of ours end with what they were for."""
+    yield
+    from network_helpers import until
+
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("hush-")])

@@ -4,23 +4,23 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from absences import by_hand
 
 import hush
 from hush.channel import Noisy
 from hush.cohort import Everyone, Poisson
 from hush.core import round as rounds
-from hush.core.algorithm import init_client, init_server
 from hush.core.contract import Statistics
 from hush.core.flat import initial
 from hush.core.keys import at, root
 from hush.local import LocalSGD
 from hush.network.agreement import agree
 from hush.network.memory import InMemory
-from hush.network.serving import rehearsing, serve
+from hush.network.messages import read_told
+from hush.network.serving import rehearsing, serve, through_bytes
 from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events
 from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
@@ -55,41 +55,13 @@ def served(algorithm, lost, run=None, devices=None, folder=None, **rules):
     return serve(algorithm, PROBLEM, run, connect, rules=settings, folder=folder, rehearsal=True, progress=False)
 
 
-def by_hand(algorithm, lost):
-    """The same as a plain loop: who is lost is as if it had not been drawn, and its weight goes to the others."""
-    run = at(root(0), "repetition", 0)
-    server = init_server(algorithm, START)
-    memories = [[init_client(phase, START) for _ in range(4)] for phase in algorithm.phases]
-    for number in range(ROUNDS):
-        for index, phase in enumerate(algorithm.phases):
-            key = rounds.phase_key(run, number, index)
-            draw = rounds.draw(phase, key, PROBLEM.population, number)
-            told = rounds.broadcast_of_round(phase, key, server)
-            here = [c for c in np.asarray(draw.ids)[np.asarray(draw.active)].tolist() if (number, c) not in lost]
-            total = {name: np.zeros(v.size) for name, v in phase.local.template(START).items()}
-            weights = dict(zip(np.asarray(draw.ids).tolist(), np.asarray(draw.weights).tolist(), strict=True))
-            scale = sum(weights.values()) / sum(weights[c] for c in here)
-            for client in here:
-                own = rounds.client_key(key, client)
-                sent, memories[index][client], _ = rounds.client_step(
-                    phase, own, told, memories[index][client], PROBLEM.client(client)
-                )
-                total = {name: total[name] + scale * weights[client] * np.asarray(sent[name], float) for name in total}
-            received = jax.tree.map(lambda vector: jnp.asarray(vector, jnp.float32), total)
-            mixing = rounds.mix(phase, rounds.channel_key(run, index), draw, number, Statistics())
-            received = rounds.add_noise(key, mixing, received)
-            server = rounds.server_step(phase, key, server, received, draw.coverage)
-        server = rounds.next_round(server)
-    return np.asarray(server["model"])
-
-
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_lost_answer_is_as_none(name):
     """Also to the client itself: control variates and residuals stay as they were before it."""
     algorithm = ALGORITHMS[name]
     found = served(algorithm, LOST).vector[0]
-    np.testing.assert_allclose(found, by_hand(algorithm, LOST), atol=2e-6)
-    assert np.abs(found - by_hand(algorithm, set())).max() > 1e-3
+    np.testing.assert_allclose(found, by_hand(algorithm, PROBLEM, LOST, ROUNDS), atol=2e-6)
+    assert np.abs(found - by_hand(algorithm, PROBLEM, set(), ROUNDS)).max() > 1e-3
 
 
 def test_participation_counts_when_told_and_bits_when_heard(tmp_path):
@@ -111,29 +83,7 @@ def test_too_few_answers_abandon_a_round_and_the_next_has_the_next_number():
     assert whole.status["layout"]["abandoned rounds"] == 2
     assert whole.status["round"] == ROUNDS
     two = {(number, client) for number in (1, 2) for client in range(4)}
-    np.testing.assert_allclose(whole.vector[0], _only(ALGORITHMS["feedback"], two), atol=2e-6)
-
-
-def _only(algorithm, lost):
-    """The plain loop without some rounds altogether."""
-    run, server = at(root(0), "repetition", 0), init_server(algorithm, START)
-    memory = [init_client(algorithm, START) for _ in range(4)]
-    for number in range(ROUNDS):
-        if (number, 0) not in lost:
-            key = rounds.phase_key(run, number, 0)
-            draw = rounds.draw(algorithm, key, PROBLEM.population, number)
-            told = rounds.broadcast_of_round(algorithm, key, server)
-            total = np.zeros(START.size)
-            for client, weight in zip(np.asarray(draw.ids).tolist(), np.asarray(draw.weights).tolist(), strict=True):
-                own = rounds.client_key(key, client)
-                sent, memory[client], _ = rounds.client_step(
-                    algorithm, own, told, memory[client], PROBLEM.client(client)
-                )
-                total += weight * np.asarray(sent["update"], float)
-            received = {"update": jnp.asarray(total, jnp.float32)}
-            server = rounds.server_step(algorithm, key, server, received, draw.coverage)
-        server = rounds.next_round(server)
-    return np.asarray(server["model"])
+    np.testing.assert_allclose(whole.vector[0], by_hand(ALGORITHMS["feedback"], PROBLEM, two, ROUNDS), atol=2e-6)
 
 
 def test_enough_answers_close_a_round_early():
@@ -148,20 +98,56 @@ def test_where_privacy_rests_on_weights_nobody_weighs_more(private):
     uplink, channel = ((Clip(0.1),), Noisy(0.5)) if private else ((Clip(0.1),), hush.channel.Digital())
     algorithm = hush.Algorithm(Poisson(0.9), LocalSGD(5.0, steps=3), uplink, channel)
     run = RunSettings(rounds=1)
-    received = []
 
     def devices(made):
         return {client: made[client] for client in (1,)}  # one of all that are drawn is there
 
     found = served(algorithm, set(), run, devices)
-    whole = served(algorithm, set(), run)
-    moved = [np.asarray(each.vector[0] - START) for each in (found, whole)]
+    moved = np.asarray(found.vector[0] - START)
     key = rounds.phase_key(at(root(0), "repetition", 0), 0, 0)
     draw = rounds.draw(algorithm, key, PROBLEM.population, 0)
     weight = {c: w for c, w, on in zip(*map(np.asarray, draw[:3]), strict=True) if on}
     mixing = rounds.mix(algorithm, key, draw, 0, Statistics())
     received = rounds.add_noise(key, mixing, {"update": jnp.zeros(START.size)})["update"]
-    length = np.linalg.norm(moved[0] - np.asarray(received))
+    length = np.linalg.norm(moved - np.asarray(received))
     alone, together = 0.1 * weight[1], 0.1 * sum(weight.values())
     assert length == pytest.approx(alone if private else together, rel=1e-3)
     assert len(weight) > 1
+
+
+def test_who_was_told_before_a_crash_is_counted_though_it_never_comes_back(tmp_path):
+    """The server dies between telling client 2 of round 1 and hearing it; the device is gone afterwards."""
+    algorithm, folder = ALGORITHMS["feedback"], tmp_path / "run"
+
+    class Crash(Exception):
+        pass
+
+    kept = {}
+
+    def crashing(made):
+        kept.update(made)
+        hear = made[2].hear
+
+        def once(data):
+            if read_told(data).number == 1:
+                raise Crash
+            return hear(data)
+
+        made[2].hear = once
+        return made
+
+    with pytest.raises(Crash):
+        served(algorithm, set(), devices=crashing, folder=folder)
+    found = served(algorithm, set(), devices=lambda made: {c: kept[c] for c in (0, 1, 3)}, folder=folder)
+    assert found.status["round"] == ROUNDS
+    assert found.clients["rounds"].tolist() == [ROUNDS, ROUNDS, 2, ROUNDS]
+    lost = {(number, 2) for number in range(1, ROUNDS)}
+    np.testing.assert_allclose(found.vector[0], by_hand(algorithm, PROBLEM, lost, ROUNDS), atol=2e-6)
+
+
+def test_samples_of_a_posterior_are_taken_as_in_a_simulation():
+    algorithm = hush.fa_ld(steps=2, lr=1e-4, batch=8)
+    run = RunSettings(rounds=6, sample_every=2)
+    found = through_bytes(algorithm, PROBLEM, run, progress=False)
+    expected = hush.run(algorithm, PROBLEM, 6, sample_every=2, progress=False)
+    np.testing.assert_allclose(found.posterior.values, expected.posterior.values, atol=1e-5)

@@ -136,6 +136,11 @@ def test_settings_files_name_it():
             build({"algorithm": {"name": "fedavg"}, "network": table})
 
 
+def test_it_is_not_simulated():
+    with pytest.raises(ValueError, match="lie on devices, and none of them here: run it with hush serve"):
+        hush.run(hush.fedavg(), problem(), 2, progress=False)
+
+
 def test_what_devices_hold_is_assumed_and_said():
     private = hush.private_fedpaq(clients=2, steps=2, batch=3, noise_multiplier=4.0)
     table = describe(private, problem(), 5).table(1e-5)

@@ -15,6 +15,7 @@ from hush.stopping import listening
 P = ParamSpec("P")
 
 BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, NOT_READ, NOT_INSTALLED, INTERRUPTED = 2, 3, 4, 5, 6, 7, 130
+REFUSED = 8
 
 CODES = {
     0: "fine",
@@ -24,6 +25,7 @@ CODES = {
     NOT_WRITTEN: "could not write",
     NOT_READ: "a file of a run is missing or damaged",
     NOT_INSTALLED: "an extra is not installed; the error names it",
+    REFUSED: "the server refused this device, or was away for too long; or this device refused the server",
     INTERRUPTED: "interrupted; hush resume goes on (143 if by SIGTERM, 129 if by SIGHUP)",
 }
 
@@ -32,6 +34,9 @@ LATER = {
     ("hush.runs.errors", "Diverged"): DIVERGED,
     ("hush.data.download", "DataUnavailable"): NO_DATA,
     ("hush.store.reading", "Unreadable"): NOT_READ,
+    ("hush.network.guard", "Refused"): REFUSED,
+    ("hush.network.link", "Barred"): REFUSED,
+    ("hush.network.link", "Lost"): REFUSED,
 }
 
 EPILOGUE = "\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in CODES.items())])

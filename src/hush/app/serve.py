@@ -14,6 +14,7 @@ from hush.network.credentials import DeviceCredential, ServerCredential
 from hush.network.identities import Identities
 from hush.network.joining import by_digest
 from hush.network.joining import join as join_federation
+from hush.network.link import Lost
 from hush.network.serving import serve as serve_federation
 from hush.network.tls_link import TlsLink
 from hush.network.tls_server import listen
@@ -105,8 +106,9 @@ def join(
             stopping.finishing = False
             link.close()
         stopping.check()
-    if end is not None:
-        say(f"the run is over: {end.reason}")
+    if end is None:
+        raise Lost("the server was away for too long; what this device has spent and remembers is kept")
+    say(f"the run is over: {end.reason}")
 
 
 def state_folder(name: str) -> Path:

@@ -30,6 +30,7 @@ from hush.network.messages import NEVER, Declined, Told, overhead, read_answer, 
 
 Array = np.ndarray[Any, Any]
 SHARED_BYTES = 8  # of the key that all clients of a round are told
+LONGER = 1.001  # than its bound a message may be, by rounding
 LARGEST = 1e6  # how large a number of an answer may be
 
 
@@ -147,9 +148,17 @@ class Coordinator:
         found = rounds.unpack(self.algorithm.phases[opened.phase], payloads, self.server["model"])
         vectors = {name: np.asarray(vector) for name, vector in found.items()}
         for name, vector in vectors.items():
-            if not np.isfinite(vector).all() or np.abs(vector).max(initial=0) > LARGEST:
-                raise WireError(f"{name} has numbers that are not finite, or beyond {LARGEST:g}")
+            self._check_numbers(opened.phase, name, vector)
         return Heard(vectors, 8 * sum(map(len, answer.payloads)))
+
+    def _check_numbers(self, phase: int, name: str, vector: Array) -> None:
+        """Refuse what no honest device sends: its last stage may promise a length."""
+        if not np.isfinite(vector).all() or np.abs(vector).max(initial=0) > LARGEST:
+            raise WireError(f"{name} has numbers that are not finite, or beyond {LARGEST:g}")
+        uplink = self.algorithm.phases[phase].uplink
+        bound = uplink[-1].norm_bound if uplink else None
+        if bound is not None and (length := float(np.linalg.norm(vector.astype(float)))) > LONGER * float(bound):
+            raise WireError(f"{name} has a length of {length:g}, where devices clip to {float(bound):g}")
 
     def close(self, opened: Opened, answers: Mapping[int, Heard]) -> float:
         """Put the answers together and move the model; the mean length of an update is returned."""

@@ -25,7 +25,7 @@ SLICE_SECONDS = 0.2  # so often a waiting server looks whether it was told to st
 class Visitor(NamedTuple):
     """What is known of a device that came."""
 
-    seen: float  # when it last asked, by `time.monotonic`: the clock may be set anew
+    seen: float  # when it last asked, by `time.monotonic`: clocks are set anew now and then
     version: str  # of its hush
 
 

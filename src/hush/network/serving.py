@@ -9,6 +9,7 @@ from typing import Any
 
 from hush.core import keys
 from hush.core.algorithm import Algorithm, InTurn
+from hush.core.device import on_device
 from hush.core.flat import dimension as parameters
 from hush.core.flat import initial
 from hush.core.problem import Problem
@@ -65,6 +66,8 @@ def serve(
     check_pair(algorithm, problem)
     _check(run)
     found, _ = guarantee(algorithm, problem.population, run, parameters(problem))
+    if found is not None and found.first.trust == "local" and not rehearsal:
+        on_device(algorithm)  # refused here, before devices are asked to
     agreement = agree(algorithm, problem, run, rehearsal, task)
     noise = REHEARSED if rehearsal else DRAWN
     spending = Spending(algorithm, problem, lay_out(1, None), run.rounds, run.delta, run.unit, run.trust, noise)

@@ -1,5 +1,6 @@
 """A device's line to its server over gRPC with mutual TLS."""
 
+import re
 from typing import Any
 
 from cryptography import x509
@@ -27,7 +28,8 @@ HANDSHAKES = {
     "Hostname Verification Check failed": "the server's certificate is not for the name by which it was called",
     "Tls handshake failed": "the server does not speak TLS as this device does",
 }
-HUNG_UP = "failed to connect to all addresses", "Socket closed"  # after a handshake in which all was well for this side
+# What it says of a line that was cut after a handshake in which all was well for this side.
+HUNG_UP = re.compile(r"failed to connect to all addresses(?!.*Handshake read failed).*(Socket closed|Connection reset)")
 
 
 class TlsLink:
@@ -119,7 +121,7 @@ class TlsLink:
         for said, meaning in HANDSHAKES.items():
             if said in words:
                 return Barred(f"{meaning} ({self._server})")
-        if code is grpc.StatusCode.UNAVAILABLE and all(part in words for part in HUNG_UP):
+        if code is grpc.StatusCode.UNAVAILABLE and HUNG_UP.search(words):
             return self._hanging_up()
         self._hung_up = 0
         return Lost(_in_short(code, words))

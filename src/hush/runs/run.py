@@ -27,6 +27,7 @@ from hush.store import RunFolder, Unreadable
 from hush.store.fingerprint import fingerprint
 from hush.store.reading import began
 from hush.tasks.classes import class_counts
+from hush.tasks.problem import Supervised
 
 
 def run(
@@ -84,6 +85,8 @@ def run(
     progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
     """
     check_pair(algorithm, problem)
+    if isinstance(problem, Supervised) and problem.is_remote:
+        raise ValueError("the examples of this task lie on devices, and none of them here: run it with hush serve")
     asked = RunSettings(
         rounds=rounds,
         seed=seed,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hush.store import manifest
+
 LASTING = ("told",)  # events that must survive a power failure before they have an effect
 
 
@@ -32,8 +34,10 @@ class Journal:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Nothing more is written for now: what there is goes into the manifest of its folder, if it has one."""
         self._file.close()
+        if manifest.exists(self.path.parent):
+            manifest.enter(self.path.parent, manifest.entry_of(self.path, self.path.name))
 
 
 def events(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,9 +1,7 @@
-"""Real processes on loopback, over TLS, killed and stopped: `hush serve` and `hush join` as a user starts them."""
+"""Real processes on loopback, over TLS: `hush serve` and `hush join` as a user starts them."""
 
 import json
 import os
-import random
-import signal
 import socket
 import subprocess
 import sys
@@ -27,7 +25,6 @@ TABLES = {
     "run": {"rounds": 200, "evaluate_every": 20, "seed": 3},
     "network": {"deadline": 60.0, "begin_with": 1},
 }
-KILLS = 50
 PATIENCE = 240.0  # seconds until a test gives up on what it waits for
 
 
@@ -96,41 +93,3 @@ class Fleet:
     def ledger(self, name):
         with np.load(self.folder / "checkpoint.npz") as kept:
             return kept[f"ledger/{name}"]
-
-
-@pytest.fixture
-def fleet(tmp_path):
-    made = Fleet(tmp_path, TABLES)
-    yield made
-    made.stop()
-
-
-@pytest.mark.slow
-def test_a_server_killed_fifty_times_ends_with_the_model_of_one_that_never_was(fleet):
-    """At random moments, start-up included. Devices are never restarted: they reconnect by themselves."""
-    draw = random.Random(1)
-    devices = [fleet.join(client) for client in range(CLIENTS)]
-    rounds, kills = TABLES["run"]["rounds"], 0
-    server = fleet.serve()
-    while kills < KILLS:
-        before = fleet.heard()
-        if draw.random() < 0.8:  # soon after an answer came: in a round, while its model is written, in the next
-            fleet.until(lambda: fleet.heard() > before or server.poll() is not None, "an answer")  # noqa: B023
-            time.sleep(draw.uniform(0, 0.15))
-        else:  # while it starts
-            time.sleep(draw.uniform(0, 3.0))
-        if server.poll() is not None:
-            break
-        server.send_signal(signal.SIGKILL)
-        server.wait()
-        kills += 1
-        server = fleet.serve()
-    fleet.until(lambda: server.poll() is not None, "the end")
-    assert server.returncode == 0
-    for device in devices:
-        assert device.wait(60) == 0
-    assert kills == KILLS
-    expected = fleet.simulated()
-    np.testing.assert_allclose(fleet.model(), expected.vector, atol=1e-5)
-    np.testing.assert_array_equal(fleet.ledger("client_rounds"), np.full((1, 1, CLIENTS), rounds))
-    np.testing.assert_array_equal(fleet.ledger("client_uplink_bits"), expected.state["ledger/client_uplink_bits"])
