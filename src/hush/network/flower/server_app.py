@@ -9,6 +9,9 @@ All paths are the server's. Flower keeps nothing of a run that was killed; the f
 """
 
 import contextlib
+import os
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,10 +27,12 @@ from hush.network.serving import serve
 from hush.settings import Experiment, build, read
 
 REQUIRED = ("settings", "folder", "nodes")
+GRACE_SECONDS = 5.0  # for a round to be finished and written when Flower has gone
 
 
 def main(grid: Grid, context: Context) -> None:
     """Run what the settings file says, with the nodes that are there."""
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     config = context.run_config
     if missing := [name for name in REQUIRED if not config.get(name)]:
         raise ValueError(f"--run-config must say {', '.join(REQUIRED)}; missing: {', '.join(missing)}")
@@ -63,6 +68,17 @@ def run_over(grid: Grid, experiment: Experiment, roster: Roster, config: Mapping
         )
     except KeyboardInterrupt as stop:  # which Flower would take for a crash, without a word
         raise RuntimeError(f"stopped {stop}; the same run configuration goes on where this ended".strip()) from stop
+
+
+def _leave_with(parent: int) -> None:
+    """End this process when Flower's has ended: calls to a SuperLink that is gone are repeated for ever.
+
+    What must last is on the disk, and the folder must be free for the run to go on.
+    """
+    while os.getppid() == parent:
+        time.sleep(1)
+    time.sleep(GRACE_SECONDS)
+    os._exit(1)
 
 
 def _say(text: str) -> None:
