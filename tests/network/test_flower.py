@@ -27,6 +27,7 @@ from hush.network.agreement import agree
 from hush.network.credentials import Authority
 from hush.settings import RunSettings, build, dumps, read, tables_of
 from hush.store.journal import events
+from hush.store.lock import in_use
 
 pytestmark = pytest.mark.slow
 
@@ -197,17 +198,35 @@ def fleet(scripts):
             made.close()
 
 
-def test_run_through_kills_is_the_simulators(fleet):
-    algorithm = hush.fedpaq(clients=CLIENTS, steps=5, lr=0.1, batch=8, levels=4)
-    problem, run = hush.tasks.digits(clients=CLIENTS), RunSettings(rounds=ROUNDS)
-    settings = fleet.folder / "settings.toml"
-    tables = tables_of(algorithm, problem, run)
-    settings.write_text(dumps(tables | {"network": {"deadline": SECONDS, "minimum": 1.0, "begin_with": CLIENTS}}))
-    experiment = build(read(settings))
-    digest = agree(algorithm, problem, run, rehearsal=True, task=experiment.task).digest.hex()
-    lines = [f'{client} = "{(fleet.folder / f"key{client}.pub").read_text()}"' for client in range(CLIENTS)]
-    (fleet.folder / "nodes.toml").write_text("\n".join(["[nodes]", *lines]))
+ALGORITHM = hush.fedpaq(clients=CLIENTS, steps=5, lr=0.1, batch=8, levels=4)
+RUN = RunSettings(rounds=ROUNDS)
 
+
+def prepared(fleet):
+    """The settings and the roster of a run, and how it is asked for."""
+    settings, nodes, folder = (fleet.folder / name for name in ("settings.toml", "nodes.toml", "run"))
+    tables = tables_of(ALGORITHM, hush.tasks.digits(clients=CLIENTS), RUN)
+    settings.write_text(dumps(tables | {"network": {"deadline": SECONDS, "minimum": 1.0, "begin_with": CLIENTS}}))
+    lines = [f'{client} = "{(fleet.folder / f"key{client}.pub").read_text()}"' for client in range(CLIENTS)]
+    nodes.write_text("\n".join(["[nodes]", *lines]))
+    return folder, {"settings": str(settings), "folder": str(folder), "nodes": str(nodes), "rehearse": True}
+
+
+def test_a_server_whose_superlink_is_killed_leaves_its_folder_free(fleet):
+    folder, config = prepared(fleet)
+    fleet.start_link()
+    fleet.run(**config)
+    wait_until(lambda: status(folder) == "running", "the run has begun")
+    assert in_use(folder)
+    fleet.kill("link")
+    wait_until(lambda: not in_use(folder), "the server's app has ended")
+
+
+def test_run_through_kills_is_the_simulators(fleet):
+    folder, asked = prepared(fleet)
+    problem = hush.tasks.digits(clients=CLIENTS)
+    task = build(read(Path(asked["settings"]))).task
+    digest = agree(ALGORITHM, problem, RUN, rehearsal=True, task=task).digest.hex()
     fleet.start_link()
     for client in range(CLIENTS):
         fleet.operate("supernode", "register", fleet.folder / f"key{client}.pub", "here")
@@ -218,8 +237,7 @@ def test_run_through_kills_is_the_simulators(fleet):
     for client in range(CLIENTS):
         fleet.start_node(client, **config[client])
     stranger = fleet.start_node("stranger", **config[0] | {"state": str(fleet.folder / "s")})
-    folder = fleet.folder / "run"
-    fleet.run(settings=str(settings), folder=str(folder), nodes=str(fleet.folder / "nodes.toml"), rehearse=True)
+    fleet.run(**asked)
 
     # The worker of one node is killed after its first answer, all of another node after its second.
     wait_until(lambda: 1 in heard(folder, 0), "client 1 has answered")
@@ -235,7 +253,7 @@ def test_run_through_kills_is_the_simulators(fleet):
             fleet.start_node(2, **config[2])
         time.sleep(1)
 
-    simulated = hush.run(algorithm, problem, ROUNDS, progress=False, evaluate_clients=False)
+    simulated = hush.run(ALGORITHM, problem, ROUNDS, progress=False, evaluate_clients=False)
     with np.load(folder / "model.npz") as models:
         found = models[models.files[0]]
     np.testing.assert_allclose(found.ravel(), np.ravel(simulated.vector), atol=1e-6)
