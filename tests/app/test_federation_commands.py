@@ -117,7 +117,7 @@ def test_what_is_missing_is_named(enrolment, settings, tmp_path):
     device = ("join", "--server", "127.0.0.1:1", "--data", "task")
     fails("nobody.pem", *device, "--credential", tmp_path / "nobody.pem")
     own = ("--credential", enrolment / "devices" / "ward-0.pem", "--state", tmp_path / "state")
-    fails("16 digits or more", *device, *own, "--agree", "abc")
+    fails("16 to 64 hexadecimal digits", *device, *own, "--agree", "abc")
     fails("away for too long", *device, *own, "--patience", "0.3", code=8)
     fails("either the folder of a federation, or --mine", "devices")
     fails("no device has joined", "devices", "--mine", "--state", tmp_path / "state")

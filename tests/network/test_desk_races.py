@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -89,3 +90,15 @@ def test_who_does_not_watch_any_more_is_not_called():
     unwatch()
     desk.end("enough")
     assert calls == [True]
+
+
+def test_a_clock_that_is_set_anew_sends_nobody_away(met, monkeypatch):
+    """Neither a year forward nor back: who is there is known by a clock that only goes forward."""
+    desk, *_ = met
+    here = [client for client in range(4) if desk.is_present(client)]
+    for year in (-365, 365):
+        now = time.time() + 86400 * year
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert [client for client in range(4) if desk.is_present(client)] == here == [0]
+        assert desk.offered(1) is not None
+        desk.visitors.pop(1)

@@ -132,7 +132,7 @@ def test_noise_is_declined(noise, tmp_path):
 
 @pytest.mark.parametrize("digits", ["abc", "g" * 16, "0" * 65])
 def test_digits_that_name_no_agreement_are_refused(digits):
-    with pytest.raises(ValueError, match="agree must be 16 to 64 hexadecimal digits"):
+    with pytest.raises(ValueError, match="named by 16 to 64 hexadecimal digits"):
         check_agreed(digits)
 
 
@@ -271,6 +271,6 @@ class TestProcess:
     def test_one_that_cannot_start_is_told_of(self, config, place):
         with pytest.raises(RuntimeError, match="the worker did not start; the log on the node says why"):
             ask(config | {"agree": "abc"}, b"", b"")
-        assert "agree must be 16 to 64" in (place / "state" / calling.LOG).read_text()
+        assert "named by 16 to 64" in (place / "state" / calling.LOG).read_text()
         ask(config, b"", b"")
         assert worker.main(["--state", config["state"], "--data", "task", "--client", "0"]) == calling.BUSY

@@ -10,6 +10,7 @@ from absences import by_hand
 from fleet import CLIENTS, TABLES, Fleet
 
 from hush.network.keeping import facts_of
+from hush.network.messages import overhead
 
 KILLS = 50
 
@@ -49,6 +50,9 @@ def test_a_server_killed_fifty_times_ends_with_the_model_of_one_that_never_was(f
     expected = fleet.simulated()
     np.testing.assert_allclose(fleet.model(), expected.vector, atol=1e-5)
     np.testing.assert_array_equal(fleet.ledger("client_rounds"), np.full((1, 1, CLIENTS), rounds))
+    for event in fleet.events():  # what came over the network is the code that is counted, and a header
+        if event["event"] == "heard":
+            assert 8 * (event["bytes"] - overhead(2)) == event["bits"]
     np.testing.assert_array_equal(fleet.ledger("client_uplink_bits"), expected.state["ledger/client_uplink_bits"])
 
 

@@ -166,6 +166,9 @@ def test_an_owner_who_does_not_agree_sends_nothing_and_a_pinned_agreement_stays(
         joins(ours, lambda words: False)
     with pytest.raises(Refused, match="the owner has not agreed"):
         joins(ours, by_digest(theirs.name))
+    longer = ours.digest.hex()
+    with pytest.raises(Refused, match="the owner has not agreed"):
+        joins(ours, by_digest(longer[:-1] + ("0" if longer[-1] != "0" else "1")))
     assert joins(ours, by_digest(ours.name)).asked == 1
     with pytest.raises(Refused, match="is pinned in"):
         joins(theirs, lambda words: True)

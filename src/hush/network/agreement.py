@@ -127,7 +127,7 @@ def in_words(agreement: Agreement, algorithm: Algorithm | InTurn, problem: Probl
     each = costs(algorithm, problem.population, size)
     up = each.client_uplink_bits
     words = {
-        "agreement": agreement.name,
+        "agreement": agreement.digest.hex(),
         "algorithm": agreement.experiment.name,
         "rounds": f"{run.rounds} at most, among {problem.population.clients} devices",
         "model": f"{size:,} numbers",

@@ -93,9 +93,19 @@ def agreed(
 
 def by_digest(digest: str) -> Consent:
     """The consent of an owner who has looked at the agreement before, and names it."""
-    if len(digest) < FEWEST_DIGITS or len(digest) > 2 * DIGEST_BYTES:
-        raise ValueError(f"an agreement is named by {FEWEST_DIGITS} digits or more of its digest, found {digest!r}")
-    return lambda words: digest.lower().startswith(words["agreement"])
+    named = check_digest(digest)
+    return lambda words: words["agreement"].startswith(named)
+
+
+def check_digest(digest: str) -> str:
+    """The digits by which an owner names an agreement: enough of them, and all are compared."""
+    found = digest.lower()
+    if not FEWEST_DIGITS <= len(found) <= 2 * DIGEST_BYTES or set(found) - set("0123456789abcdef"):
+        raise ValueError(
+            f"an agreement is named by {FEWEST_DIGITS} to {2 * DIGEST_BYTES} hexadecimal digits of its digest, found "
+            f"{digest!r}"
+        )
+    return found
 
 
 def prepared(

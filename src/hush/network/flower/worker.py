@@ -22,7 +22,7 @@ from hush.network.device import Device
 from hush.network.flower.calling import BUSY, SOCKET
 from hush.network.flower.pipe import receive, send
 from hush.network.guard import Refused
-from hush.network.joining import FEWEST_DIGITS, prepared
+from hush.network.joining import FEWEST_DIGITS, check_digest, prepared
 from hush.network.messages import (
     DIGEST_BYTES,
     END,
@@ -91,15 +91,7 @@ class Attendant:
 
 def check_agreed(digest: str) -> str:
     """The digits by which an owner names an agreement; none at all for an owner who has not agreed yet."""
-    found = digest.lower()
-    if found in ("", "none"):
-        return ""
-    if not FEWEST_DIGITS <= len(found) <= 2 * DIGEST_BYTES or set(found) - set("0123456789abcdef"):
-        raise ValueError(
-            f"agree must be {FEWEST_DIGITS} to {2 * DIGEST_BYTES} hexadecimal digits of the agreement's digest, or "
-            f"none, found {digest!r}"
-        )
-    return found
+    return "" if digest.lower() in ("", "none") else check_digest(digest)
 
 
 def stay(attendant: Attendant, listener: socket.socket, known_as: str) -> None:
