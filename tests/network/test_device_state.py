@@ -162,6 +162,19 @@ def test_another_run_counts_on_and_is_the_owners_to_allow(tmp_path):
     assert device(tmp_path).guard.participations == (2,)
 
 
+def test_rounds_of_earlier_runs_count_on_where_cohorts_are_secret(tmp_path):
+    """Ten rounds of one run and five of another are fifteen, though this device was in two; then schedules go on."""
+    algorithm = hush.dp_fedavg(2, 4, clip=1.0, noise_multiplier=8.0, steps=2, lr=0.1)
+    trusting = {"algorithm": algorithm, "trust": "server", "unit": "client", "epsilon": 90.0, "again": True}
+    here = device(tmp_path, **trusting)
+    here.hear(told(9))
+    here.hear(told(4, run=b"run-0002"))
+    fifteen = here.guard.description.spent([15], PROBLEM.population.largest, 1e-5).epsilon
+    assert here.guard.spent == device(tmp_path, **trusting).guard.spent == pytest.approx(fifteen)
+    here.hear(told(19, run=b"run-0003"))  # thirty-five, where twenty were agreed to for one run
+    assert fifteen < here.guard.spent < 90.0
+
+
 def test_without_privacy_another_run_begins_anew(tmp_path):
     here = device(tmp_path, REMEMBERING, None)
     here.hear(told(0))

@@ -19,8 +19,9 @@ FLOATS = st.lists(st.floats(width=32, allow_nan=False), max_size=20)
 VECTORS = st.lists(FLOATS.map(lambda found: np.array(found, np.float32)), max_size=4).map(tuple)
 TOLD = st.builds(Told, RUN, DIGEST, ROUND, st.integers(0, 255), ROUND, st.binary(max_size=16), VECTORS)
 ANSWER = st.builds(Answer, RUN, ROUND, st.integers(0, 255), st.lists(st.binary(max_size=50), max_size=4).map(tuple))
-DECLINED = st.builds(Declined, RUN, ROUND, st.integers(0, 255), st.text(max_size=100))
-END = st.builds(End, st.lists(ROUND, max_size=3).map(tuple), st.text(max_size=100))
+WORDS = st.text(max_size=100).map(messages.plain_words)
+DECLINED = st.builds(Declined, RUN, ROUND, st.integers(0, 255), WORDS)
+END = st.builds(End, st.lists(ROUND, max_size=3).map(tuple), WORDS)
 
 
 def same(one, other):
@@ -96,3 +97,10 @@ def test_another_protocol_is_named():
     data[4] = 0
     with pytest.raises(WireError, match="update hush there"):
         messages.read_hello(bytes(data))
+
+
+def test_words_of_others_move_no_cursor():
+    """Neither a device's reason on the operator's terminal, nor the server's on an owner's."""
+    said = "spent\x1b[2J\x07\r all"
+    assert messages.read_answer(messages.write_declined(Declined(b"r" * 8, 0, 0, said))).reason == "spent·[2J·· all"
+    assert messages.read_end(messages.write_end(End((), said))).reason == "spent·[2J·· all"

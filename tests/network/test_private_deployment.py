@@ -18,7 +18,7 @@ from hush.network.guard import Refused
 from hush.network.joining import by_digest, join, prepared
 from hush.network.memory import InMemory
 from hush.network.messages import End, Welcome, write_end, write_welcome
-from hush.settings import RunSettings
+from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events
 from hush.uplink import Clip, Gaussian, GridGaussian
 
@@ -29,7 +29,7 @@ CENTRAL = hush.Algorithm(Poisson(0.5), LocalSGD(0.1, steps=2), (Clip(1.0),), Noi
 ROUNDS = 5
 
 
-def deployed(algorithm, tmp_path, run=None, epsilons=None, note=None, folder=None):
+def deployed(algorithm, tmp_path, run=None, epsilons=None, note=None, folder=None, here=range(4), **rules):
     """A federation of devices that their owners have set up, in memory."""
     run = RunSettings(rounds=ROUNDS, delta=1e-3) if run is None else run
     agreement = agree(algorithm, PROBLEM, run, task=TASK)
@@ -43,11 +43,12 @@ def deployed(algorithm, tmp_path, run=None, epsilons=None, note=None, folder=Non
             made[client] = prepared(agreement, client, "task", place, epsilon=(epsilons or {}).get(client))
         if note is not None:
             note(desk)
-        yield InMemory(desk, made)
+        yield InMemory(desk, {client: made[client] for client in here})
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # δ is large for four clients
-        found = serve(algorithm, PROBLEM, run, connect, folder=folder, task=TASK, progress=False)
+        settings = NetworkSettings(**rules)
+        found = serve(algorithm, PROBLEM, run, connect, rules=settings, folder=folder, task=TASK, progress=False)
     return found, made
 
 
@@ -181,3 +182,18 @@ def test_a_rehearsal_is_joined_only_by_who_wants_one(tmp_path):
     with pytest.raises(Refused, match="nothing is protected"):
         prepared(rehearsal, 0, "task", tmp_path)
     assert prepared(rehearsal, 0, "task", tmp_path, rehearse=True).guard.algorithm.uplink[0].grid.source == "address"
+
+
+def test_a_private_sum_of_nobody_is_noise_and_no_round_is_abandoned(tmp_path):
+    """Whether a round took place would show how many answered."""
+    found, _ = deployed(CENTRAL, tmp_path, here=())
+    assert found.status["layout"]["abandoned rounds"] == 0
+    assert np.abs(found.vector[0]).max() > 1  # five draws of deviation 20, six times: smaller once in 10^9 times
+
+
+@pytest.mark.parametrize("rules", [{"enough": 0.5}, {"minimum": 0.5}])
+def test_no_client_decides_about_others_where_noise_covers_one(rules, tmp_path):
+    """Closed after two of four answers, a sum without one client's has a third's in it: twice what noise covers."""
+    with pytest.raises(ValueError, match=f"where the server's noise protects clients, {next(iter(rules))} must be"):
+        deployed(CENTRAL, tmp_path, **rules)
+    deployed(LOCAL, tmp_path, RunSettings(rounds=1, delta=1e-3), **rules)

@@ -198,9 +198,8 @@ class Device:
                 f"another run ({run.hex()}) under the same agreement: what was spent in run {self.run.hex()} counts "
                 "on; the owner can join it with --again"
             )
-        taken = self.guard.so_far.taken
         self._forget()
-        self.guard.so_far = Participations(taken, (NEVER,) * len(taken))
+        self.guard.so_far = self.guard.so_far.anew()
         self.run = run
 
     def _settle(self, phase: int, used: int) -> None:

@@ -129,13 +129,17 @@ class Federation:
         if found is None:
             return False
         info: dict[str, float] = {}
-        if len(found.answers) >= min(rules.fewest(len(opened.clients)), len(opened.clients)):
+        if len(found.answers) >= self._fewest(len(opened.clients)):
             info["update_norm"] = self.coordinator.close(opened, found.answers)
         else:
             self.abandoned += 1
         bits = {client: heard.bits for client, heard in found.answers.items()}
         self.ledger.enter(phase, sorted(found.told), bits, self._costs.phases[phase].client_downlink_bits, info)
         return True
+
+    def _fewest(self, asked: int) -> int:
+        """How many answers a round needs. Where a sum is private no number of them is too few: that would be seen."""
+        return min(self.rules.fewest(asked), asked) if self.coordinator.share else 0
 
     def _paid(self, phase: int, opened: Opened, allowance: Array) -> bool:
         taken = self.ledger.client_rounds[phase, 0, list(opened.clients)]

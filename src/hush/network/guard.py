@@ -20,7 +20,7 @@ from hush.core.algorithm import Algorithm, InTurn, init_server
 from hush.core.check import integer, positive, shown
 from hush.core.device import on_device, with_system_grids
 from hush.core.problem import Population
-from hush.privacy import describe
+from hush.privacy import Description, NoGuarantee, describe
 from hush.privacy.releases import fraction
 from hush.privacy.shown import rounded_up
 from hush.store import atomically
@@ -35,15 +35,27 @@ class Participations(NamedTuple):
 
     taken: tuple[int, ...]
     last: tuple[int, ...]
+    before: int = 0  # rounds of earlier runs, whether it took part in them or not
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there were in all, as far as this device was told."""
+        return self.before + max(self.last) + 1
+
+    def anew(self) -> "Participations":
+        """The same at the start of another run."""
+        return Participations(self.taken, (-1,) * len(self.last), self.rounds)
 
     def entered(self, phase: int, number: int) -> "Participations":
         """The same with one more round."""
         taken = tuple(count + (index == phase) for index, count in enumerate(self.taken))
-        return Participations(taken, tuple(number if index == phase else at for index, at in enumerate(self.last)))
+        last = tuple(number if index == phase else at for index, at in enumerate(self.last))
+        return Participations(taken, last, self.before)
 
     def joined(self, other: "Participations") -> "Participations":
         """The most of either: what was spent is never taken back."""
-        return Participations(*(tuple(map(max, *pair)) for pair in zip(self, other, strict=True)))
+        taken, last = (tuple(map(max, *pair)) for pair in zip(self[:2], other[:2], strict=True))
+        return Participations(taken, last, max(self.before, other.before))
 
 
 class Guard:
@@ -88,10 +100,15 @@ class Guard:
         if not clip[0] <= clip[1]:
             raise ValueError(f"clip must be the least bound and the largest, in this order, found {clip}")
         positive("largest", largest)
-        self.description = None
+        self.description: Description | None = None
+
+        def described(rounds: int) -> Description:
+            return describe(algorithm, population, rounds, trust=trust, unit=unit, dimension=dimension)
+
+        self._described = described
         if epsilon is not None:
             positive("epsilon", epsilon)
-            self.description = describe(algorithm, population, rounds, trust=trust, unit=unit, dimension=dimension)
+            self.description = described(rounds)
         private = self.description is not None and trust == "local"
         self.algorithm = algorithm if rehearsal else on_device(algorithm) if private else with_system_grids(algorithm)
         self.size, self.dimension, self.rounds = int(population.sizes[client]), dimension, rounds
@@ -174,9 +191,14 @@ class Guard:
         if self.description is None:
             return float("inf") if any(ledger.taken) else 0.0
         # Where the cohort is a secret, every round counts, whether this device was in it or not.
-        rounds = max(ledger.last) + 1
-        counts = ledger.taken if self.description.per_client else (rounds,) * len(ledger.taken)
-        return self.description.spent(counts, self.size, self.delta).epsilon
+        counts = ledger.taken if self.description.per_client else (ledger.rounds,) * len(ledger.taken)
+        found = self.description
+        try:
+            while max(counts) > found.rounds:  # over several runs: schedules are looked at for as long
+                found = self._described(2 * found.rounds)
+            return found.spent(counts, self.size, self.delta).epsilon
+        except NoGuarantee:
+            return float("inf")
 
     def mechanism(self) -> list[str]:
         """What is accounted for, in words by which a ledger is known again."""
@@ -187,17 +209,17 @@ class Guard:
     def _write(self, ledger: Participations) -> None:
         if self.path is None:
             return
-        kept = {"mechanism": self.mechanism(), "taken": ledger.taken, "last": ledger.last}
+        kept = {"mechanism": self.mechanism()} | ledger._asdict()
         atomically(self.path, lambda file: file.write(json.dumps(kept, ensure_ascii=False, indent=2).encode()))
 
     def _read(self, path: Path) -> None:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             taken, last = (tuple(int(count) for count in kept[name]) for name in ("taken", "last"))
-            mechanism = kept["mechanism"]
+            mechanism, before = kept["mechanism"], int(kept.get("before", 0))
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"{path} is no ledger that can be read ({error}): what was spent is not known") from error
-        self.resume(path, mechanism, Participations(taken, last))
+        self.resume(path, mechanism, Participations(taken, last, before))
 
     def resume(self, path: Path, mechanism: list[str], kept: Participations) -> None:
         """Go on from what a file says; one put back from an older copy takes back nothing that this process knows."""

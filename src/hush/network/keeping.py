@@ -53,6 +53,7 @@ class Keeping:
             "spent": kept.spent,
             "taken": kept.ledger.taken,
             "last": kept.ledger.last,
+            "before": kept.ledger.before,
             "settled": kept.settled,
             "sent_bits": kept.sent_bits,
             "pending": [None if each is None else [each.number, each.told.hex()] for each in kept.pending],
@@ -77,7 +78,8 @@ class Keeping:
                 None if found is None else _pending(phase, found, arrays, like[phase])
                 for phase, found in enumerate(facts["pending"])
             )
-            ledger = Participations(*(tuple(int(number) for number in facts[name]) for name in ("taken", "last")))
+            taken, last = (tuple(int(number) for number in facts[name]) for name in ("taken", "last"))
+            ledger = Participations(taken, last, int(facts["before"]))
             settled = tuple(int(number) for number in facts["settled"])
             run, agreement = bytes.fromhex(facts["run"]), bytes.fromhex(facts["agreement"])
             said = run, agreement, facts["mechanism"], facts["spent"], ledger, settled, int(facts["sent_bits"])

@@ -105,7 +105,7 @@ def write_hello(agreement: bytes = b"") -> bytes:
 def read_hello(data: bytes) -> Hello:
     """The reverse of `write_hello`."""
     body = _body(data, HELLO)
-    version, rest = _read_text(body, 64)
+    version, rest = _read_words(body, 64)
     if len(rest) not in (0, DIGEST_BYTES):
         raise WireError(f"a hello ends with nothing or with a digest of {DIGEST_BYTES} bytes, found {len(rest)}")
     return Hello(version, rest)
@@ -164,7 +164,7 @@ def read_answer(data: bytes) -> Answer | Declined:
     body = _body(data, ANSWER, DECLINED)
     run, number, phase, count = _unpacked(_ANSWER, body)
     if data[5] == DECLINED:
-        reason, rest = _read_text(body[_ANSWER.size :], 4000)
+        reason, rest = _read_words(body[_ANSWER.size :], 4000)
         _nothing_left(rest)
         return Declined(run, number, phase, reason)
     sizes, place = _lengths(body, _ANSWER.size, count)
@@ -185,7 +185,7 @@ def read_end(data: bytes) -> End:
     count = body[0] if body else 0
     if len(body) < 1 + 4 * count:
         raise WireError("the message is cut short")
-    reason, rest = _read_text(body[1 + 4 * count :], 4000)
+    reason, rest = _read_words(body[1 + 4 * count :], 4000)
     _nothing_left(rest)
     return End(struct.unpack_from(f"<{count}i", body, 1), reason)
 
@@ -248,6 +248,20 @@ def _nothing_left(rest: bytes, difference: int = 0) -> None:
 def _text(text: str) -> bytes:
     content = text.encode()
     return _LENGTH.pack(len(content)) + content
+
+
+def plain_words(text: str) -> str:
+    r"""What somebody else says, without what could move the cursor of whoever reads it.
+
+    >>> plain_words("spent\x1b[2J all")
+    'spent·[2J all'
+    """
+    return "".join(letter if letter.isprintable() else "·" for letter in text)
+
+
+def _read_words(body: bytes, most: int) -> tuple[str, bytes]:
+    text, rest = _read_text(body, most)
+    return plain_words(text), rest
 
 
 def _read_text(body: bytes, most: int) -> tuple[str, bytes]:

@@ -67,8 +67,11 @@ def serve(
     check_pair(algorithm, problem)
     _check(run)
     found, _ = guarantee(algorithm, problem.population, run, parameters(problem))
+    rules = rules or NetworkSettings()
     if found is not None and found.first.trust == "local" and not rehearsal:
         on_device(algorithm)  # refused here, before devices are asked to
+    if found is not None and found.first.trust == "server":
+        _check_sums(rules)
     agreement = agree(algorithm, problem, run, rehearsal, task)
     noise = REHEARSED if rehearsal else DRAWN
     spending = Spending(algorithm, problem, lay_out(1, None), run.rounds, run.delta, run.unit, run.trust, noise)
@@ -78,7 +81,7 @@ def serve(
         made = federation(
             algorithm,
             problem,
-            rules or NetworkSettings(),
+            rules,
             agreement.digest,
             share=found is None or found.first.trust == "local",
             rehearsal=run.seed if rehearsal else None,
@@ -153,6 +156,21 @@ def rehearsing(
     guard = Guard(algorithm, problem.population, client, dimension=int(start.size), rehearsal=True, **limits)
     key = rehearsed_key(run.seed, client)
     return Device(agreement.digest, problem.client(client), guard, key=key, initial=start)
+
+
+def _check_sums(rules: NetworkSettings) -> None:
+    """Refuse what lets one client decide about others' answers: noise covers a client's own, and nothing else."""
+    usual = NetworkSettings()
+    if rules.enough != usual.enough:
+        raise ValueError(
+            f"where the server's noise protects clients, enough must be {usual.enough:g}, found {rules.enough:g}: "
+            "closed early, a round without one client's answer has another's in its place, and noise covers one"
+        )
+    if rules.minimum != usual.minimum:
+        raise ValueError(
+            f"where the server's noise protects clients, minimum must be {usual.minimum:g}, found {rules.minimum:g}: "
+            "that a round was abandoned shows how many answered, without any noise"
+        )
 
 
 def _check(run: RunSettings) -> None:

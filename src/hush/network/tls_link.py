@@ -10,6 +10,7 @@ from hush.network.certificates import untimely
 from hush.network.grpc_lines import ALIVE, ANSWER, FRAMING, HELLO, NEXT, SERVICE, Shown, grpc, split_address
 from hush.network.guard import Refused
 from hush.network.link import Barred, Lost
+from hush.network.messages import plain_words
 
 SLOWEST = 8192  # bytes a second of a line that is still waited for
 LONGEST_TOLD = 64 << 20  # bytes
@@ -109,7 +110,7 @@ class TlsLink:
         except grpc.FutureCancelledError as error:
             raise Lost("the line was closed") from error
         except grpc.RpcError as error:
-            found = self._meaning(error.code(), error.details() or "")
+            found = self._meaning(error.code(), plain_words(error.details() or ""))
             if not isinstance(found, Refused):
                 self.close()
             raise found from None
