@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hush.core import keys
 from hush.core.flat import initial
-from hush.network import Agreement, Authority, Coordinator, Desk, Device, DeviceCredential, ServerCredential
-from hush.network import agree, serve  # isort: skip
+from hush.core.keys import at
+from hush.network import Coordinator, Desk, Device, DeviceCredential, ServerCredential, agree, serve
 from hush.network.coordinator import Opened
 from hush.network.desk import Gathered
 from hush.network.federation import run_key
@@ -99,10 +98,6 @@ class Watched:
         self.marks.append({"name": name, "time": time.time(), "cpu": time.process_time(), "resident": resident})
 
 
-def agreed(experiment: Experiment, problem: Any) -> Agreement:
-    return agree(experiment.algorithm, problem, experiment.run, True, experiment.task)
-
-
 def server(tables: dict, enrolment: str, folder: str) -> None:
     """All rounds, and then when they were."""
     spans, watched = timed(AT_THE_SERVER), []
@@ -123,50 +118,44 @@ def server(tables: dict, enrolment: str, folder: str) -> None:
 
 
 def devices(tables: dict, enrolment: str, clients: list[int], states: str | None) -> None:
-    """Ready devices, each in a thread; with `states` as `hush join` makes them, else all of one compiled program."""
-    spans, made = timed({"answer": (Device, "hear")}), build(tables)
-    problem = made.problem()
-    agreement, start = (
-        agreed(made, problem),
-        initial(problem, keys.at(keys.root(made.run.seed), "repetition", 0, "init")),
-    )
-    rehearse = functools.partial(rehearsing, agreement, made.algorithm, problem, made.run, start=start)
-
-    def device(client: int) -> Device:
-        if states is None:
-            return rehearse(client=client)
-        folder = Path(states, str(client))
-        folder.mkdir(parents=True)
-        return prepared(agreement, client, "task", folder, rehearse=True)
-
-    ready = {client: device(client) for client in clients}
-    own = {
-        client: DeviceCredential.read(Authority.open(enrolment).folder / f"devices/device-{client}.pem")
-        for client in clients
-    }
-    if states is None:  # many threads that meet a new program at once would compile it many times
-        first = Coordinator(
-            made.algorithm,
-            problem,
-            run_key(made.run.seed),
-            run=bytes(RUN_BYTES),
-            agreement=agreement.digest,
-            rehearsal=True,
-        )
-        rehearse(client=clients[0]).hear(first.tell(first.open(0), clients[0]))
+    """Devices that are ready before the server is there, each in a thread."""
+    spans, said = timed({"answer": (Device, "hear")}), []
+    made = build(tables)
+    ready = remembering(made, clients, states) if states else light(made, clients)
+    own = {client: DeviceCredential.read(Path(enrolment, "devices", f"device-{client}.pem")) for client in clients}
     say(ready=len(ready))
-    address, said, links = sys.stdin.readline().strip(), [], []
+    address = sys.stdin.readline().strip()
 
     def take_part(client: int) -> None:
-        links.append(TlsLink(address, own[client]))
-        stay(links[-1], ready[client], patience=PATIENCE, stopped=lambda: False, say=said.append)
+        with contextlib.closing(TlsLink(address, own[client])) as link:
+            stay(link, ready[client], patience=PATIENCE, stopped=lambda: False, say=said.append)
 
     threads = [threading.Thread(target=take_part, args=(client,)) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    say(spans=spans, said=sorted(set(said)))
+    say(spans=spans, said=said)
+
+
+def remembering(made: Experiment, clients: list[int], states: str) -> dict[int, Device]:
+    """Devices as `hush join` makes them: each with its own data alone, and its state on the disk."""
+    agreement = agree(made.algorithm, made.problem(), made.run, True, made.task)
+    for client in clients:
+        Path(states, str(client)).mkdir(parents=True)
+    return {each: prepared(agreement, each, "task", Path(states, str(each)), rehearse=True) for each in clients}
+
+
+def light(made: Experiment, clients: list[int]) -> dict[int, Device]:
+    """Devices that share data and a compiled program, and keep nothing on the disk: there can be many."""
+    problem, key = made.problem(), run_key(made.run.seed)
+    agreement, start = agree(made.algorithm, problem, made.run, True, made.task), initial(problem, at(key, "init"))
+    found = [rehearsing(agreement, made.algorithm, problem, made.run, client, start) for client in (0, *clients)]
+    # Many threads that meet a new program at once would each compile it: one device answers beforehand.
+    named = {"run": bytes(RUN_BYTES), "agreement": agreement.digest, "rehearsal": True}
+    server = Coordinator(made.algorithm, problem, key, **named)
+    found[0].hear(server.tell(server.open(0), 0))
+    return dict(zip(clients, found[1:], strict=True))
 
 
 if __name__ == "__main__":
