@@ -158,10 +158,10 @@ def connected(devices: int, found: Federated) -> list[Row]:
 
 def slow(place: Place, quick: bool) -> list[Row]:
     """Each device behind a line of 1 kB/s of its own, in each direction."""
-    devices = 20 if quick else 100
-    found = place.federated(tables(devices, 6), line=(SLOW_RATE,))
+    devices, rounds = (20, 5) if quick else (100, 6)
+    found = place.federated(tables(devices, rounds), line=(SLOW_RATE,))
     moved, share = sum(found.moved), found.processor / found.seconds
-    whole = found.dimension * 4 + found.bits[0] / 8 / len(found.turns_of("begins"))
+    whole = found.dimension * 4 + found.bits[0] / 8 / rounds
     return [
         (
             f"{devices} devices at 1 kB/s: a round, d = {found.dimension}",
