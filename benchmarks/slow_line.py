@@ -41,7 +41,11 @@ async def main(server: int, rate: float | None) -> None:
     carried: Carried = []
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back, forth = await asyncio.open_connection(HOST, server)
+        try:
+            back, forth = await asyncio.open_connection(HOST, server)
+        except ConnectionError:  # the server is gone
+            writer.close()
+            return
         up, down = carry(reader, forth, True, rate, carried), carry(back, writer, False, rate, carried)
         await asyncio.gather(up, down)
 
