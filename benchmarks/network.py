@@ -1,7 +1,7 @@
 """A federation over real sockets, beside its own ledger, its simulation and the lines that it runs over.
 
-    python benchmarks/network.py                 everything (about six minutes)
-    python benchmarks/network.py --quick         fewer devices and turns (about a minute)
+    python benchmarks/network.py                 everything (about five minutes)
+    python benchmarks/network.py --quick         fewer devices and turns (a minute or so)
     python benchmarks/network.py bytes slow      only these of: bytes, rounds, many, slow
     python benchmarks/network.py --json FILE     the numbers as well
 
