@@ -59,6 +59,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/per_example.py
 	$(BIN)/python benchmarks/air.py
 	$(BIN)/python benchmarks/langevin.py
+	$(BIN)/python benchmarks/network.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .compiled
