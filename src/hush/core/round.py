@@ -11,6 +11,7 @@ A simulation maps these over clients; between machines they are called one by on
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -22,6 +23,8 @@ from hush.core.counts import count
 from hush.core.keys import Key, at
 from hush.core.norms import norm
 from hush.core.problem import ClientData, Population, Vector
+
+_decode = eqx.filter_jit(coding.decode)  # of one answer after the other: each operation by itself takes longer
 
 
 class Answer(NamedTuple):
@@ -158,7 +161,7 @@ def unpack(phase: Algorithm, payloads: Mapping[str, bytes], model: Vector) -> Me
     if set(payloads) != set(sizes):
         raise ValueError(f"an answer holds {sorted(sizes)}, found {sorted(payloads)}")
     codes = {name: coding.unpack(phase.uplink, payloads[name], size) for name, size in sizes.items()}
-    return {name: coding.decode(phase.uplink, codes[name], size)[0] for name, size in sizes.items()}
+    return {name: _decode(phase.uplink, codes[name], size)[0] for name, size in sizes.items()}
 
 
 def mix(phase: Algorithm, air: Key, drawn: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:

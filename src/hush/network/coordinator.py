@@ -93,6 +93,7 @@ class Coordinator:
         self.algorithm = algorithm if rehearsal else on_server(algorithm)
         self.problem, self.key, self.run, self.agreement, self.share = problem, key, run, agreement, share
         self.server: State = init_server(self.algorithm, initial(problem, at(key, "init")))
+        self._sizes = [self._sizes_of(phase) for phase in self.algorithm.phases]
         phases, clients = len(algorithm.phases), problem.population.clients
         self.used = np.full((phases, clients), NEVER, np.int32)  # the last round in which a client's answer was used
 
@@ -105,9 +106,9 @@ class Coordinator:
     def longest_answer(self) -> int:
         """How many bytes an answer has at most."""
         each = costs(self.algorithm, self.problem).phases
-        most = [phase.client_uplink_bits.most / 8 + overhead(len(self._sizes(j))) for j, phase in enumerate(each)]
+        most = [phase.client_uplink_bits.most / 8 + overhead(len(self._sizes[j])) for j, phase in enumerate(each)]
         # A code of no known length is in no case longer than twice the numbers themselves.
-        plain = max(8 * sum(self._sizes(j).values()) + 1024 for j in range(len(each)))
+        plain = max(8 * sum(self._sizes[j].values()) + 1024 for j in range(len(each)))
         return int(max(found if np.isfinite(found) else plain for found in most)) + 1
 
     def open(self, phase: int, left: Array | None = None) -> Opened:
@@ -141,7 +142,7 @@ class Coordinator:
             raise Refused(f"client {client} was not asked in round {opened.number}")
         if isinstance(answer, Declined):
             return answer
-        names = self._sizes(opened.phase)
+        names = self._sizes[opened.phase]
         if len(answer.payloads) != len(names):
             raise WireError(f"an answer has {len(names)} parts, found {len(answer.payloads)}")
         payloads = dict(zip(names, answer.payloads, strict=True))
@@ -164,7 +165,7 @@ class Coordinator:
         """Put the answers together and move the model; the mean length of an update is returned."""
         key, air = rounds.phase_key(self.key, opened.number, opened.phase), rounds.channel_key(self.key, opened.phase)
         ids = opened.drawn.ids.tolist()
-        nothing = {name: np.zeros(size, np.float32) for name, size in self._sizes(opened.phase).items()}
+        nothing = {name: np.zeros(size, np.float32) for name, size in self._sizes[opened.phase].items()}
         each = [answers[client].vectors if client in answers else nothing for client in ids]
         messages = {name: jnp.asarray(np.stack([message[name] for message in each])) for name in nothing}
         here = jnp.asarray([client in answers for client in ids])
@@ -177,10 +178,10 @@ class Coordinator:
         """All phases of the round are done, or it was abandoned."""
         self.server = rounds.next_round(self.server)
 
-    def _sizes(self, phase: int) -> dict[str, int]:
+    def _sizes_of(self, phase: Algorithm) -> dict[str, int]:
         """How long each vector of an answer is, in the order in which they are sent."""
-        template = self.algorithm.phases[phase].local.template
-        shapes = jax.eval_shape(template, jax.ShapeDtypeStruct(self.server["model"].shape, jnp.float32))
+        model = jax.ShapeDtypeStruct(self.server["model"].shape, jnp.float32)
+        shapes = jax.eval_shape(phase.local.template, model)
         return {name: int(shapes[name].size) for name in sorted(shapes)}
 
 

@@ -39,22 +39,20 @@ class Gathered:
     raw: dict[int, bytes] = field(default_factory=dict)
     declined: dict[int, str] = field(default_factory=dict)
     refusals: Counter[int] = field(default_factory=Counter)
+    waiting: set[int] = field(init=False)  # who may still answer
+
+    def __post_init__(self) -> None:
+        self.waiting = set(self.opened.clients)
 
     def concerns(self, client: int) -> bool:
         """Whether this client is asked, and may still answer."""
-        done = client in self.answers or client in self.declined or self.refusals[client] >= MOST_REFUSALS
-        return client in self.opened.clients and not done
+        return client in self.waiting
 
     def knows(self, client: int, data: bytes) -> bool:
         """Whether this very answer is here already; one client cannot have two."""
         if client in self.raw and self.raw[client] != data:
             raise Refused(f"client {client} has answered round {self.opened.number} already, with another answer")
         return client in self.raw
-
-    @property
-    def waiting(self) -> int:
-        """How many may still answer."""
-        return sum(map(self.concerns, self.opened.clients))
 
 
 class Desk:
@@ -176,7 +174,7 @@ class Desk:
         """
         with self.open(opened, told) as gathered, self._turn:
             until = time.monotonic() + deadline
-            while len(gathered.answers) < wanted and gathered.waiting > 0 and time.monotonic() < until:
+            while len(gathered.answers) < wanted and gathered.waiting and time.monotonic() < until:
                 if stopped():
                     return None
                 self._turn.wait(min(max(until - time.monotonic(), 0), SLICE_SECONDS))
@@ -237,6 +235,7 @@ class Desk:
                 self._note("heard", round=number, phase=phase, client=client, bits=found.bits, bytes=len(data))
                 here.answers[client] = found
             here.raw[client] = data
+            here.waiting.discard(client)
             self._turn.notify_all()
 
     def _refuse(self, here: Gathered | None, client: int, reason: str) -> None:
@@ -246,6 +245,8 @@ class Desk:
             if refusals[client] < MOST_REFUSALS:
                 refusals[client] += 1
                 self._note("refused", client=client, reason=reason)
+            if here is not None and refusals[client] >= MOST_REFUSALS:
+                here.waiting.discard(client)
             self._turn.notify_all()
 
     def _used(self, client: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from hush.network.guard import Refused
 from hush.network.link import Barred, Lost
 from hush.network.messages import plain_words
 
-SLOWEST = 8192  # bytes a second of a line that is still waited for
+SLOWEST = 256  # bytes a second of a line that is still waited for
 LONGEST_TOLD = 64 << 20  # bytes
 MANY_TIMES = 4  # so often in a row a server that hangs up may just be starting
 

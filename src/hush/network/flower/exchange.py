@@ -74,7 +74,7 @@ class ByPost:
         """Tell every client of the phase whose node is there, and hear their answers."""
         with self._desk.open(opened, told) as gathered:
             until, self._unheard = time.monotonic() + deadline, set()
-            while len(gathered.answers) < wanted and gathered.waiting > 0 and time.monotonic() < until:
+            while len(gathered.answers) < wanted and gathered.waiting and time.monotonic() < until:
                 if stopped():
                     return None
                 self._greet()
