@@ -12,7 +12,8 @@ from hush.channel import Noisy
 from hush.cohort import Everyone, Poisson
 from hush.core.grid import Grid
 from hush.local import LocalSGD
-from hush.network import agree, serve
+from hush.models.wrap import wrap
+from hush.network import agree, serve, through_bytes
 from hush.network.agreement import in_words
 from hush.network.guard import Refused
 from hush.network.joining import by_digest, join, prepared
@@ -20,6 +21,8 @@ from hush.network.memory import InMemory
 from hush.network.messages import End, Welcome, write_end, write_welcome
 from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events
+from hush.tasks.measures import classification
+from hush.tasks.problem import supervised
 from hush.uplink import Clip, Gaussian, GridGaussian
 
 TASK = {"name": "logistic_regression", "clients": 4, "examples": 30, "dimension": 6}
@@ -197,3 +200,22 @@ def test_no_client_decides_about_others_where_noise_covers_one(rules, tmp_path):
     with pytest.raises(ValueError, match=f"where the server's noise protects clients, {next(iter(rules))} must be"):
         deployed(CENTRAL, tmp_path, **rules)
     deployed(LOCAL, tmp_path, RunSettings(rounds=1, delta=1e-3), **rules)
+
+
+def test_a_folder_goes_on_only_under_the_same_agreement(tmp_path):
+    """A rehearsal's key is everybody's: what was begun with it must not go on as if it were secret."""
+    run, folder = RunSettings(rounds=1, delta=1e-3), tmp_path / "run"
+    deployed(LOCAL, tmp_path, run, folder=folder)
+    with pytest.raises(ValueError, match="its devices have agreed to"):
+        deployed(LOCAL, tmp_path, replace(run, rounds=2), folder=folder)
+    with pytest.raises(ValueError, match="its devices have agreed to"):
+        through_bytes(LOCAL, PROBLEM, run, folder=folder, progress=False)
+
+
+def test_examples_that_several_devices_hold_are_refused():
+    """Each counts what it sends itself, and ε of such an example is what all of them send."""
+    x, y = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32), np.arange(8) % 2
+    problem = supervised((x, y), [np.arange(5), np.arange(3, 8)], wrap("softmax", (3, 1, 1), 2, None), classification)
+    private = hush.private_fedpaq(steps=1, batch=None, noise_multiplier=4.0, grid_bits=20)
+    with pytest.raises(ValueError, match="up to 2 devices hold the same example"):
+        serve(private, problem, RunSettings(rounds=1), contextlib.nullcontext, progress=False)

@@ -9,7 +9,6 @@ import numpy as np
 
 from hush.app.serve import state_folder
 from hush.app.tables import print_table
-from hush.core.flat import dimension as parameters
 from hush.network.agreement import Agreement, guarantee, in_words
 from hush.network.joining import AGREEMENT, STATE
 from hush.network.keeping import facts_of
@@ -45,7 +44,7 @@ def devices(folder: Path) -> None:
 
 def _spent(experiment: Experiment, state: Any) -> np.ndarray[Any, Any] | None:
     problem, run = experiment.problem(), experiment.run
-    found, _ = guarantee(experiment.algorithm, problem.population, run, parameters(problem))
+    found, _ = guarantee(experiment.algorithm, problem, run)
     if found is None:
         return None
     return found.epsilons(int(state["round"]), state["ledger/client_rounds"][:, 0], run.delta)

@@ -8,7 +8,7 @@ from hush.algorithms import ALGORITHMS
 from hush.app.listing import SLOTS, inline, settable
 from hush.core.check import nearest
 from hush.core.paths import float_settings
-from hush.settings import RunSettings, SettingsError, build, default_tables
+from hush.settings import NetworkSettings, RunSettings, SettingsError, build, default_tables
 from hush.settings.run import run_table
 from hush.settings.schema import Field, schema
 from hush.settings.tables import plain
@@ -66,6 +66,10 @@ def settings_file(name: str, pieces: bool) -> str:
         "# Every value of these side by side, in one run.",
         "# [sweep]",
         f'# "{swept}" = [0.03, 0.1, 0.3]',
+        "",
+        "# With real devices (hush serve).",
+        *_remarks(NetworkSettings),
+        *(f"# {line}" for line in ("[network]", *_settings(schema(NetworkSettings).values(), {}))),
     ]
     return "\n".join(lines) + "\n"
 

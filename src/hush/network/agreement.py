@@ -99,9 +99,7 @@ def agree(
     return Agreement(tomli_w.dumps(_sorted(tables)))
 
 
-def guarantee(
-    algorithm: Algorithm | InTurn, population: Population, run: RunSettings, dimension: int
-) -> tuple[Description | None, str]:
+def guarantee(algorithm: Algorithm | InTurn, problem: Problem, run: RunSettings) -> tuple[Description | None, str]:
     """What a device is promised, and if that is nothing the reason why; refuses trust that nothing here enforces."""
     if run.rounds is None:
         raise ValueError("a federation needs rounds: what devices agree to has an end")
@@ -110,7 +108,7 @@ def guarantee(
             f"trust={run.trust!r} cannot be enforced: here the server sees every message; say {' or '.join(ENFORCED)}"
         )
     try:
-        found = describe(algorithm, population, run.rounds, unit=run.unit, trust=run.trust, dimension=dimension)
+        found = describe(algorithm, problem, run.rounds, unit=run.unit, trust=run.trust)
     except NoGuarantee as reason:
         if (run.unit, run.trust, run.epsilon) != (None,) * 3:
             raise
@@ -120,10 +118,19 @@ def guarantee(
     return found, ""
 
 
+def check_apart(found: Description | None) -> None:
+    """Refuse examples that several devices hold: each would count only what it sends of them itself."""
+    if found is not None and found.sharing is not None:
+        raise ValueError(
+            f"up to {found.holders} devices hold the same example, and each would count only what it sends of it "
+            "itself; let no two of them hold the same"
+        )
+
+
 def in_words(agreement: Agreement, algorithm: Algorithm | InTurn, problem: Problem) -> dict[str, str]:
     """What an owner is shown before a device joins."""
     run, size = agreement.experiment.run, parameters(problem)
-    found, reason = guarantee(algorithm, problem.population, run, size)
+    found, reason = guarantee(algorithm, problem, run)
     each = costs(algorithm, problem.population, size)
     up = each.client_uplink_bits
     words = {

@@ -186,6 +186,7 @@ class Federation:
         ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
         network = {
             "network/key": np.asarray(jax.random.key_data(self.coordinator.key)),
+            "network/agreement": np.frombuffer(self.coordinator.agreement, np.uint8),
             "network/run": np.frombuffer(self.coordinator.run, np.uint8),
             "network/used": self.coordinator.used.copy(),
             "network/abandoned": np.array(self.abandoned),
@@ -197,6 +198,12 @@ class Federation:
         """Go on from a state of the same federation."""
         if "network/key" not in state:
             raise ValueError("the checkpoint is of a simulation; go on with it by hush resume")
+        if (agreed := state["network/agreement"].tobytes()) != self.coordinator.agreement:
+            now = self.coordinator.agreement.hex()[:16]
+            raise ValueError(
+                f"its devices have agreed to {agreed.hex()[:16]}, and this is {now}: go on with the same settings, or "
+                "begin anew (--force), and devices are asked again"
+            )
         leaves, structure = jax.tree_util.tree_flatten_with_path(self.coordinator.server)
         found = [jnp.asarray(state[f"{CARRIED}{jax.tree_util.keystr(path)}"], leaf.dtype) for path, leaf in leaves]
         coordinator = self.coordinator

@@ -8,7 +8,7 @@ from typing import Any
 from hush.core import keys
 from hush.core.flat import dimension as parameters
 from hush.core.flat import initial
-from hush.network.agreement import Agreement, guarantee, in_words
+from hush.network.agreement import Agreement, check_apart, guarantee, in_words
 from hush.network.device import Device, rehearsed_key, system_key
 from hush.network.guard import Guard, Refused
 from hush.network.holding import holding
@@ -129,7 +129,9 @@ def prepared(
     problem, run = experiment.problem(), experiment.run
     agreement.check(problem.population)
     size = parameters(problem)
-    found, _ = guarantee(experiment.algorithm, problem.population, run, size)
+    found, _ = guarantee(experiment.algorithm, problem, run)
+    if seed is None:
+        check_apart(found)
     if epsilon is not None and found is None:
         raise Refused("no privacy is promised here, so that no epsilon can be kept; see the agreement")
     most: dict[str, Any] = {"epsilon": None}

@@ -10,12 +10,11 @@ from typing import Any
 from hush.core import keys
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.device import on_device
-from hush.core.flat import dimension as parameters
 from hush.core.flat import initial
 from hush.core.problem import Problem
 from hush.execution.admission import check_pair
 from hush.execution.lanes import lay_out
-from hush.network.agreement import Agreement, agree, guarantee
+from hush.network.agreement import Agreement, agree, check_apart, guarantee
 from hush.network.desk import Desk
 from hush.network.device import Device, rehearsed_key
 from hush.network.federation import Exchange, Federation, federation
@@ -66,10 +65,12 @@ def serve(
     """
     check_pair(algorithm, problem)
     _check(run)
-    found, _ = guarantee(algorithm, problem.population, run, parameters(problem))
+    found, _ = guarantee(algorithm, problem, run)
     rules = rules or NetworkSettings()
-    if found is not None and found.first.trust == "local" and not rehearsal:
-        on_device(algorithm)  # refused here, before devices are asked to
+    if not rehearsal:
+        check_apart(found)
+        if found is not None and found.first.trust == "local":
+            on_device(algorithm)  # refused here, before devices are asked to
     if found is not None and found.first.trust == "server":
         _check_sums(rules)
     agreement = agree(algorithm, problem, run, rehearsal, task)
