@@ -169,6 +169,7 @@ def test_a_rotation_leaves_no_vector_a_bad_one():
         assert share(Rotated(TernGrad()), vector) < 2.2
 
 
+@pytest.mark.slow
 def test_error_feedback_sends_everything_in_the_end():
     """With the same v every time, the mean of what was sent approaches v, though TopK alone never sends most of it."""
     stage, vector = ErrorFeedback(TopK(4)), random.normal(root(0), (32,))

@@ -60,7 +60,7 @@ def close(found, expected):
     return apart.mean() <= FEW
 
 
-ORDINARY = ("fedavg", "scaffold, coded", "rotated with feedback", "poisson and noise")
+ORDINARY = ("rotated with feedback", "poisson and noise")
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,10 @@ def simulated():
     return hush.run(ALGORITHM, PROBLEM, ROUNDS, progress=False, evaluate_clients=False)
 
 
+def never(client, count, data):
+    return data
+
+
 def killed_once(client, count, data):
     return None if (client, count) in {(0, 2), (2, 3)} else data
 
@@ -104,7 +108,9 @@ def failed_once(client, count, data):
     return Reply("", b"", "out of memory") if (client, count) in {(0, 2), (1, 4)} else data
 
 
-@pytest.mark.parametrize("fate", [lambda client, count, data: data, killed_once, failed_once])
+@pytest.mark.parametrize(
+    "fate", [killed_once, *(pytest.param(fate, marks=pytest.mark.slow) for fate in (never, failed_once))]
+)
 def test_what_is_lost_is_asked_again_and_counts_once(fate, simulated, tmp_path):
     post = FakePost(fate)
     result, said = served(post, tmp_path, begin_with=CLIENTS)

@@ -106,6 +106,7 @@ def test_samples_of_one_dimension_are_paired_in_order():
     assert between_samples(a, b) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_large_samples_come_near_the_closed_form():
     # 1500 points in the plane miss the true W2 of about 3 by some 3 %: a tenth is never reached.
     draws = np.random.default_rng(3)

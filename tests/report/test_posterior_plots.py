@@ -167,6 +167,7 @@ def test_the_legend_has_the_scores_of_the_predictions():
     assert means == pytest.approx({"mean accuracy": found["accuracy"], "mean confidence": sure.max(1).mean()})
 
 
+@pytest.mark.slow
 def test_whiskers_hold_the_truth_as_often_as_they_say():
     # Calibrated predictions: in a narrow bin the true chance is the mean confidence. Of about 600 whiskers 90 %
     # should hold it; 85 % to 95 % are four standard errors, one false alarm in ten thousand seeds.

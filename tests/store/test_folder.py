@@ -152,6 +152,7 @@ class TestLock:
         with RunFolder(tmp_path):
             pass
 
+    @pytest.mark.slow
     def test_of_many_that_begin_at_once_one_does(self, tmp_path):
         """Sixteen threads on one new folder, twenty times over: the lock is the operating system's."""
         with ThreadPool(16) as pool:
