@@ -5,8 +5,11 @@ import functools
 import threading
 import time
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import hush
 from hush.core import keys
@@ -16,6 +19,9 @@ from hush.network.coordinator import Coordinator
 from hush.network.credentials import Authority, DeviceCredential, ServerCredential
 from hush.network.desk import Desk
 from hush.network.federation import run_key
+from hush.network.flower import exchange
+from hush.network.flower.exchange import ByPost, Reply, Seen
+from hush.network.flower.roster import Roster
 from hush.network.identities import Identities
 from hush.network.link import stay
 from hush.network.memory import InMemory
@@ -26,6 +32,8 @@ from hush.network.tls_server import listen
 from hush.settings import RunSettings
 
 CLIENTS, ROUNDS = 4, 2
+PEM = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+SSH = (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
 HANGS = 60.0  # seconds after which a test is given up: nothing here takes so long
 RUN = RunSettings(rounds=ROUNDS)
 
@@ -125,6 +133,45 @@ class InThisProcess:
     @contextlib.contextmanager
     def lines(self, desk):
         yield functools.partial(AtTheDesk, desk)
+
+
+class ByMail:
+    """Flower's exchange, with a post in this process in place of Flower: nodes say nothing unasked."""
+
+    @contextlib.contextmanager
+    def connect(self, desk, devices, carry=straight):
+        made = ec.generate_private_key
+        keys = {client: made(ec.SECP384R1()).public_key() for client in devices}
+        roster = Roster({client: key.public_bytes(*SSH).decode() for client, key in keys.items()})
+        mail = ByPost(Mail(devices, keys, carry), desk, roster, lambda text: None)
+        with mock.patch.object(exchange, "POLL_SECONDS", 1e-3):
+            yield mail
+            mail.close()
+
+
+class Mail:
+    """Letters to nodes, which have other numbers than their clients; one is answered whenever replies are fetched."""
+
+    def __init__(self, devices, keys, carry):
+        self._devices, self._keys, self._carry, self._letters = devices, keys, carry, []
+
+    def nodes(self):
+        return [Seen(client + 1000, key.public_bytes(*PEM), "") for client, key in self._keys.items()]
+
+    def push(self, node, welcome, data, seconds):
+        self._letters.append((node - 1000, data))
+        return str(len(self._letters) - 1)
+
+    def pull(self, asked):
+        number = min(asked, key=int)
+        return [Reply(number, self._answer(*self._letters[int(number)]))]
+
+    def _answer(self, client, data):
+        if not data:
+            return write_hello()
+        if kind_of(data) != TOLD:
+            return b""
+        return self._carry(client, self._devices[client].hear(self._carry(client, data, False)), True)
 
 
 class Taken(NamedTuple):

@@ -237,6 +237,10 @@ class TestProcess:
         state = place / "state"
         yield {"state": str(state), "data": str(data_file(place)), "client": 1, "agree": DIGEST, "rehearse": True}
         os.kill(self.process(place), signal.SIGKILL)
+        for process in calling._outlive_us:  # they outlive a node's app, but not this test
+            process.kill()
+            process.wait()
+        calling._outlive_us.clear()
 
     def process(self, place):
         return json.loads((place / "state/.lock").read_text())["process"]

@@ -22,6 +22,7 @@ from network_helpers import (
     HANGS,
     ROUNDS,
     RUN,
+    ByMail,
     InThisProcess,
     OverTls,
     desk_of,
@@ -43,6 +44,14 @@ def transport(request, tmp_path_factory):
     return InThisProcess() if request.param == "memory" else OverTls(tmp_path_factory.mktemp("tls") / "enrolment")
 
 
+@pytest.fixture(scope="module", params=["memory", "tls", "post"])
+def carrier(request, tmp_path_factory):
+    """The same, and the post of Flower, whose devices have no line of their own."""
+    if request.param == "tls":
+        return OverTls(tmp_path_factory.mktemp("tls") / "enrolment")
+    return InThisProcess() if request.param == "memory" else ByMail()
+
+
 def federated(transport, algorithm, clients=range(CLIENTS), carry=straight, rules=None):
     """The result of a rehearsal with these clients there."""
 
@@ -58,9 +67,9 @@ def federated(transport, algorithm, clients=range(CLIENTS), carry=straight, rule
     return serve(algorithm, problem(), RUN, connect, rules=rules, rehearsal=True, progress=False)
 
 
-def test_the_model_and_the_bits_are_those_of_a_simulation(transport):
+def test_the_model_and_the_bits_are_those_of_a_simulation(carrier):
     simulated = hush.run(fedpaq(), problem(), ROUNDS, seed=RUN.seed, progress=False)
-    here = federated(transport, fedpaq())
+    here = federated(carrier, fedpaq())
     np.testing.assert_allclose(here.vector, simulated.vector, atol=1e-6)
     for way in ("uplink", "downlink"):
         name = f"ledger/client_{way}_bits"
@@ -115,7 +124,7 @@ def refusals(monkeypatch):
 
 
 @pytest.mark.parametrize("how", SPOILS)
-def test_bytes_that_were_changed_never_move_the_model(transport, without_it, refusals, how):
+def test_bytes_that_were_changed_never_move_the_model(carrier, without_it, refusals, how):
     spoil, upwards, reason = SPOILS[how]
 
     def carry(client, data, up):
@@ -124,7 +133,7 @@ def test_bytes_that_were_changed_never_move_the_model(transport, without_it, ref
         until(lambda: refusals)  # else the others might be done before it has said anything
         return data
 
-    here = federated(transport, fedavg(), carry=carry, rules=ALL_BUT_ONE)
+    here = federated(carrier, fedavg(), carry=carry, rules=ALL_BUT_ONE)
     np.testing.assert_allclose(here.vector, without_it, atol=1e-7)
     assert here.state["ledger/client_uplink_bits"].reshape(-1, CLIENTS)[:, SPOILED].sum() == 0
     client, words = refusals[0]
