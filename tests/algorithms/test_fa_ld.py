@@ -37,6 +37,7 @@ def samples(algorithm, problem, rounds):
     return simulation.models
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "correlation", "scheme", "per_round", "unbiased"),
     [

@@ -91,6 +91,7 @@ COMBINED = {
 QUICK = ("elias", "adaptive, clients' noise", "correlated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in COMBINED]
 )

@@ -75,6 +75,7 @@ def test_every_fading_is_here():
     assert len(FADINGS) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_gain_does_not_depend_on_who_else_is_drawn_nor_on_the_order(name):
     fading = EXAMPLES[name]

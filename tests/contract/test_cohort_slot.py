@@ -127,6 +127,7 @@ def test_what_is_refused(make, message):
         make()
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(clients=st.integers(1, 12), size=st.integers(1, 12))
 def test_in_turn_everyone_comes_as_often_and_never_sooner(clients, size):

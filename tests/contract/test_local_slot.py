@@ -83,6 +83,7 @@ def told(problem):
     return vectors | {"round": jnp.int32(0), "common": root(6)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_one_client_is_a_slice_of_many(unequal, name):
     rule, broadcast = RULES[name], told(unequal)

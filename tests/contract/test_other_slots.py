@@ -77,6 +77,7 @@ def test_every_piece_is_here():
     assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (11, 10, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STAGE_EXAMPLES)
 def test_one_vector_is_a_slice_of_many(name):
     stage = STAGE_EXAMPLES[name]

@@ -21,6 +21,7 @@ BITS = st.integers(5, 22)
 STDS = st.floats(SMALLEST, 2.0**100, width=32)
 
 
+@pytest.mark.slow
 @given(bits=BITS, std=STDS)
 def test_spacing_and_scale_are_what_is_proved(bits, std):
     grid = Grid(bits)

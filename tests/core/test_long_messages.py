@@ -41,6 +41,7 @@ def claiming(algorithm, *stages):
 LONG = 2**57 + 1  # above 2^53, so that double precision would lose the one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [Claims(2**32), Claims(2**32 - 2, computed=True), Claims(LONG)])
 def test_the_ledger_is_exact(quadratic, stage):
     each = stage.bits + 3 * stage.computed  # of 3 numbers

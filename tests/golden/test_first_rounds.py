@@ -179,6 +179,7 @@ def langevin_noise(number, client, steps, common):
     return [np.asarray(random.normal(key, (3,)), float) for key in keys]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "per_round"), [("all", None), ("I", 4), ("II", 2)])
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_fa_ld(matrices, quadratic, scheme, per_round, unbiased):

@@ -60,7 +60,7 @@ def close(found, expected):
     return apart.mean() <= FEW
 
 
-ORDINARY = ("rotated with feedback", "poisson and noise")
+ORDINARY = ("rotated with feedback",)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_noise_has_the_declared_deviation():
     np.testing.assert_allclose(lanes[2] - lanes[0], 2 * (lanes[1] - lanes[0]), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("microbatch", [None, 3])
 def test_one_client_is_a_slice_of_many(unequal, microbatch):
     oracle = ClippedPerExample(0.5, 0.3, microbatch)

@@ -58,6 +58,7 @@ WHICH = {"softmax": None, "mlp": 4, "blocks": None, "twice": 2}
 STEPS = {name: one_step(name, microbatch) for name, microbatch in WHICH.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(

@@ -13,7 +13,7 @@ from hush.settings import RunSettings
 sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 from round_cases import CASES, ROUNDS, digits
 
-ORDINARY = ("fedpaq", "scaffold, coded", "dp_fedavg, adaptive", "feddane")
+ORDINARY = ("fedpaq", "dp_fedavg, adaptive")
 OVER_THE_AIR = [name for name in CASES if name.startswith("over_the_air")]
 
 

@@ -23,6 +23,7 @@ def closed_form(problem, temperature, prior):
     return covariance @ x.T @ y, temperature * covariance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "prior"), [(1.0, 2.0), pytest.param(0.05, 0.0, marks=pytest.mark.slow)])
 def test_linear_regression_has_its_gaussian_posterior(temperature, prior):
     problem = hush.tasks.linear_regression(clients=4, examples=15, dimension=3, noise=1.0)
@@ -83,6 +84,7 @@ def test_logistic_regression_has_the_mean_that_integration_finds():
         assert abs(draws.mean() - masses @ places[:, number]) < ERRORS * error
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_samples_and_chains_differ():
     problem = hush.tasks.linear_regression(clients=2, examples=10, dimension=2, noise=1.0)
     first, again, other = (

@@ -179,6 +179,7 @@ class TestPoisson:
                 assert spent({poisson(0.7744): count}, 1e-5).rdp == pytest.approx(5.0, abs=0.005)
             assert below <= epsilon <= above
 
+    @pytest.mark.slow
     @given(noises, rates, st.integers(1, 300), deltas)
     @settings(deadline=None, max_examples=25)
     def test_less_noise_more_rounds_or_a_higher_rate_cost_more(self, noise, rate, count, delta):

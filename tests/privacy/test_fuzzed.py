@@ -97,6 +97,7 @@ def look_at(first, wanted, room, outputs=None):
     return kinds, found / (number - first)
 
 
+@pytest.mark.slow
 def test_no_neighbour_moves_further_than_accounted_for(room):
     # Every length of a perturbed training is a program to compile: few of them here.
     kinds, share = look_at(0, 80, room, outputs=2)

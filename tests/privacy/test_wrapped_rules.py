@@ -84,6 +84,7 @@ def same(one, other):
     return jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), one, other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_but_the_oracle_sees_the_data(name):
     """With one that is blind, other data makes no other message, however long a client remembers."""

@@ -87,6 +87,7 @@ def test_table_1():
     assert found.loc[1000, 0.01] < found.loc[1000, 1.0] < found.loc[1000, inf]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 100])
 def test_table_1_by_training(steps):
     problem = hush.tasks.quadratic(SLOPES[:, None, None], TARGETS[:, None])

@@ -26,6 +26,7 @@ def go(problem, **settings):
     return hush.run(EVERYONE, problem, 2, evaluate_every=2, delta=DELTA, progress=False, **settings)
 
 
+@pytest.mark.slow
 def test_the_mean_of_many_repetitions_has_little_noise(quadratic):
     alone = go(quadratic, repetitions=1).vector[0]
     many = go(quadratic, repetitions=400).vector

@@ -99,6 +99,7 @@ def test_on_a_grid_every_message_is_possible_under_every_update():
         np.testing.assert_array_equal(noise, np.rint(noise))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("claimed", "holds"), [(1.0, True), (2.0, False)])
 def test_the_likelihood_ratio_gains_no_more_than_is_claimed(claimed, holds):
     """P₀(L > ε) − e^ε P₁(L > ε) ≤ δ(ε) with noise of z = 1, by Clopper-Pearson.

@@ -34,6 +34,7 @@ def test_less_noise_cannot_be_called_more_afterwards(digits, tmp_path):
     quiet_then(loud, quiet, digits, tmp_path / "noise")
 
 
+@pytest.mark.slow
 def test_a_schedule_cannot_be_swapped_for_a_smaller_one_of_the_same_name(digits, tmp_path):
     """Langevin noise hides more the smaller the steps are; a function was recorded by its name alone."""
 
