@@ -96,6 +96,7 @@ def test_a_federation_from_its_commands(enrolment, settings, tmp_path, monkeypat
     serving.serve(settings, [], folder, "127.0.0.1:0", enrolment, False, False, True)
     meanwhile.join()
     assert ends == [None, None]
+    fails("hush serve goes on with it", "resume", folder)
     listing.devices(folder)
     listing.mine(tmp_path / "state-0")
     said = capsys.readouterr().out

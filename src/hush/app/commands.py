@@ -13,7 +13,7 @@ from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
 from hush.settings import Experiment, RunSettings, SettingsError, build, default_tables, override, read
 from hush.settings.tables import OWN
-from hush.store.files import LOCK, REPORT, SETTINGS
+from hush.store.files import JOURNAL, LOCK, REPORT, SETTINGS
 from hush.store.reading import began, require_run
 
 
@@ -46,6 +46,10 @@ def run(
 def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
     tables = read(SETTINGS.path(require_run(folder)))
+    if JOURNAL.path(folder).is_file():
+        raise SettingsError(
+            str(folder), "was run with devices: hush serve goes on with it, as it was begun; through bytes, begin anew"
+        )
     for name, value in (("rounds", rounds), ("bit_budget", bits)):
         if value is not None:
             tables = override(tables, f"run.{name}={value}")

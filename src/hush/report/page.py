@@ -43,7 +43,7 @@ BANNERS = {
     "running": ("note", "Still running when this page was written."),
     "killed": (
         "fair",
-        "Ended without a word, as if killed; hush resume goes on from its checkpoint.",
+        "Ended without a word, as if killed; hush resume (or hush serve) goes on from its checkpoint.",
     ),
 }
 
@@ -222,6 +222,7 @@ def _classes(counts: Counts | None, folder: Path) -> list[str]:
 
 def _settings(settings: str) -> list[str]:
     tables = tomllib.loads(settings)
+    command = "hush serve" if "network" in tables else "hush run"
     loose = {name: value for name, value in tables.items() if not isinstance(value, dict | list)}
     cards = [markup.card("settings", _pairs(loose))] if loose else []
     for name, value in tables.items():
@@ -234,7 +235,7 @@ def _settings(settings: str) -> list[str]:
         f'<div class="slots" id="settings">{"".join(cards)}</div>',
         f"<details><summary>{files.SETTINGS.name}</summary><pre>{markup.text(settings)}</pre></details>",
         "<h2>To reproduce</h2>",
-        f'<pre id="reproduce">hush run {files.SETTINGS.name}</pre>',
+        f'<pre id="reproduce">{command} {files.SETTINGS.name}</pre>',
         f"<p>with the <code>{files.SETTINGS.name}</code> of this folder, which names the seed, and the versions below."
         "</p>",
     ]
