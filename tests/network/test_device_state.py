@@ -72,7 +72,7 @@ def test_killed_before_it_has_written_it_has_spent_nothing_and_does_the_round(tm
     here = device(tmp_path)
     here.hear(told(0))
 
-    def full(path, write):
+    def full(path, write, mode):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:

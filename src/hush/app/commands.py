@@ -84,10 +84,14 @@ def by_bytes(algorithm: Any, problem: Any, progress: bool, folder: Path, replace
 def _run(
     experiment: Experiment, problem: Any, quiet: bool, runs: Callable[..., Result] = run_algorithm, **places: Any
 ) -> None:
+    asked = experiment.run.keywords()
+    told(quiet, lambda: runs(experiment.algorithm, problem, **asked, progress=not quiet, **places))
+
+
+def told(quiet: bool, run: Callable[[], Result]) -> None:
     """Run, and tell how it ended, whether it ended well or not."""
     try:
-        asked = experiment.run.keywords()
-        result = runs(experiment.algorithm, problem, **asked, progress=not quiet, **places)
+        result = run()
     except (Diverged, Interrupted) as end:
         if not quiet:
             tell(end.result)

@@ -8,7 +8,7 @@ from typing import Any
 
 import platformdirs
 
-from hush.app.commands import tell
+from hush.app.commands import told
 from hush.network.agreement import agree, in_words
 from hush.network.credentials import DeviceCredential, ServerCredential
 from hush.network.identities import Identities
@@ -18,7 +18,6 @@ from hush.network.link import Lost
 from hush.network.serving import serve as serve_federation
 from hush.network.tls_link import TlsLink
 from hush.network.tls_server import listen
-from hush.runs.errors import Diverged, Interrupted
 from hush.settings import build, override, read
 from hush.stopping import listening
 
@@ -44,25 +43,10 @@ def serve(
     if not quiet:
         _print_words(in_words(agreement, experiment.algorithm, problem), "devices are asked to agree to this")
         print(f"listening at {address}", file=sys.stderr, flush=True)
-    try:
-        result = serve_federation(
-            experiment.algorithm,
-            problem,
-            experiment.run,
-            functools.partial(listen, address=address, credential=server, identities=identities),
-            rules=experiment.network,
-            folder=folder,
-            replace=force,
-            rehearsal=rehearse,
-            task=experiment.task,
-            progress=not quiet,
-        )
-    except (Diverged, Interrupted) as end:
-        if not quiet:
-            tell(end.result)
-        raise
-    if not quiet:
-        tell(result)
+    connect = functools.partial(listen, address=address, credential=server, identities=identities)
+    places: dict[str, Any] = {"folder": folder, "replace": force, "rehearsal": rehearse, "rules": experiment.network}
+    run = functools.partial(serve_federation, experiment.algorithm, problem, experiment.run, connect, **places)
+    told(quiet, lambda: run(task=experiment.task, progress=not quiet))
 
 
 def join(

@@ -8,8 +8,6 @@
 """
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from hush.core.replacing import replace_whole
 
 AUTHORITY, SERVER, DEVICES = "authority", "server", "devices"
 AUTHORITY_CERTIFICATE, AUTHORITY_KEY, REGISTRY = "ca.crt", "ca.key", "registry.json"
@@ -71,25 +71,4 @@ def told_of(path: Path) -> Iterator[None]:
 def write_privately(path: Path, content: bytes) -> None:
     """Write a file that only its owner may read, from its first byte; it is there whole, or as it was before."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    # Opened under mode 0600 and a name that nobody had before.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    partial = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    with contextlib.suppress(OSError):  # some systems cannot sync a folder: the name may be lost then, not the file
-        _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    replace_whole(path, lambda partial: partial.write_bytes(content), 0o600)

@@ -65,7 +65,7 @@ class Keeping:
             if pending is not None:
                 arrays[f"answer/{phase}"] = np.frombuffer(pending.answer, np.uint8)
                 arrays |= _named(f"pending/{phase}", pending.state)
-        atomically(self.path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+        atomically(self.path, lambda file: np.savez(file, **arrays), 0o600)  # type: ignore[arg-type]
 
     def read(self, like: tuple[State, ...]) -> Kept | None:
         """What was written, in the shapes of these states; None where nothing was."""

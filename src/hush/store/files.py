@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PARTIAL = ".partial"  # how the name of a file ends that is being written
+from hush.core.replacing import PARTIAL
 
 
 class File(NamedTuple):

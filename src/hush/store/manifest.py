@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from hush.store.files import FILES, MANIFEST, PARTIAL
+from hush.core.replacing import PARTIAL
+from hush.store.files import FILES, MANIFEST
 
 NAME = MANIFEST.name
 HEADER = "hush run folder: checksum of the line, checksum of the file, bytes, name"
