@@ -4,7 +4,9 @@
 laid side by side, number by number.
 """
 
+import contextlib
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -34,16 +36,17 @@ def start(name: str, *words: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*HUSH, *map(str, words)], stdout=log, stderr=subprocess.STDOUT)
 
 
-def free_port() -> int:
-    """One that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def quiet_port() -> int:
+    """One that nobody listens at, and that no outgoing connection is given: those come from 32768 on."""
+    while True:
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", random.randrange(20000, 32000)))
+            return int(found.getsockname()[1])
 
 
 def federation() -> None:
     """Enrol, serve, join five times, and wait for the end."""
-    enrolment, address = OUT / "enrolment", f"127.0.0.1:{free_port()}"
+    enrolment, address = OUT / "enrolment", f"127.0.0.1:{quiet_port()}"
     hush("enrol", enrolment, "--devices", DEVICES, "--host", "127.0.0.1")
     folder = ("--folder", OUT / "network", "--credential", enrolment / "server")
     server = start("server", "serve", SETTINGS, *folder, "--listen", address, "--rehearse")

@@ -1,7 +1,9 @@
 """Real processes on loopback, over TLS: `hush serve` and `hush join` as a user starts them."""
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -28,6 +30,14 @@ TABLES = {
 PATIENCE = 240.0  # seconds until a test gives up on what it waits for
 
 
+def quiet_port() -> int:
+    """One that nobody listens at, and that no outgoing connection is given: those come from 32768 on."""
+    while True:
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", random.randrange(20000, 32000)))
+            return int(found.getsockname()[1])
+
+
 class Fleet:
     """A server and devices, each a process of its own."""
 
@@ -40,9 +50,7 @@ class Fleet:
         self.experiment = build(tables)
         problem, run = self.experiment.problem(), self.experiment.run
         self.agreement = agree(self.experiment.algorithm, problem, run, True, self.experiment.task).name
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{found.getsockname()[1]}"
+        self.address = f"127.0.0.1:{quiet_port()}"
         self.processes: list[subprocess.Popen] = []
 
     def start(self, name, *words):

@@ -126,6 +126,7 @@ class TestAServerThatIsAway:
             "the server is away (cut); trying again",
             "the server is away (connection refused); trying again",
             "the server is back",
+            f"round 0 is answered with {len(link.sent[1]):,} bytes; answers so far: 2",  # after so long, a word on it
         ]
         assert len(link.greeted) == 1 + 9 + 1
         longest = sum(min(LEAST_SECONDS * 2**k, MOST_SECONDS) for k in range(10))

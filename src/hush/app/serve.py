@@ -1,8 +1,9 @@
 """`hush serve` and `hush join`: a federation of real devices."""
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import platformdirs
 from hush.app.commands import told
 from hush.network.agreement import agree, in_words
 from hush.network.credentials import DeviceCredential, ServerCredential
+from hush.network.desk import Desk
+from hush.network.federation import Exchange
 from hush.network.identities import Identities
 from hush.network.joining import by_digest
 from hush.network.joining import join as join_federation
@@ -42,8 +45,14 @@ def serve(
     agreement = agree(experiment.algorithm, problem, experiment.run, rehearse, experiment.task)
     if not quiet:
         _print_words(in_words(agreement, experiment.algorithm, problem), "devices are asked to agree to this")
-        print(f"listening at {address}", file=sys.stderr, flush=True)
-    connect = functools.partial(listen, address=address, credential=server, identities=identities)
+
+    @contextlib.contextmanager
+    def connect(desk: Desk) -> Iterator[Exchange]:
+        with listen(desk, address=address, credential=server, identities=identities) as listening_at:
+            if not quiet:
+                _say(f"listening at {address.rpartition(':')[0]}:{listening_at.port}")
+            yield listening_at
+
     places: dict[str, Any] = {"folder": folder, "replace": force, "rehearsal": rehearse, "rules": experiment.network}
     run = functools.partial(serve_federation, experiment.algorithm, problem, experiment.run, connect, **places)
     told(quiet, lambda: run(task=experiment.task, progress=not quiet))

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from math import inf
 
 from hush.core.floats import WireError
 from hush.network.coordinator import Coordinator, Heard, Opened
@@ -20,13 +20,6 @@ PRESENT_SECONDS = 90.0  # a device that has not asked for so long is not there
 COMING_SECONDS = 5.0  # one that says hello again before that has not been away
 MOST_REFUSALS = 3  # of one client in a round
 SLICE_SECONDS = 0.2  # so often a waiting server looks whether it was told to stop
-
-
-class Visitor(NamedTuple):
-    """What is known of a device that came."""
-
-    seen: float  # when it last asked, by `time.monotonic`: clocks are set anew now and then
-    version: str  # of its hush
 
 
 @dataclass
@@ -70,7 +63,8 @@ class Desk:
         self._over: str | None = None
         self._idle_refusals: Counter[int] = Counter()  # while no round was open
         self._watchers: list[Callable[[], object]] = []
-        self.visitors: dict[int, Visitor] = {}
+        # When each device last asked, by a clock that only goes forward: the other is set anew now and then.
+        self.visitors: dict[int, float] = {}
 
     # What a transport calls.
 
@@ -85,9 +79,9 @@ class Desk:
                 "look at the new agreement"
             )
         with self._turn:
-            if client not in self.visitors or time.monotonic() - self.visitors[client].seen > COMING_SECONDS:
+            if time.monotonic() - self.visitors.get(client, -inf) > COMING_SECONDS:
                 self._note("came", client=client, name=name, version=hello.version)
-            self.visitors[client] = Visitor(time.monotonic(), hello.version)
+            self._saw(client)
             self._turn.notify_all()
         return write_welcome(Welcome(self._coordinator.run, self._agreement))
 
@@ -215,8 +209,7 @@ class Desk:
 
     def is_present(self, client: int) -> bool:
         """Whether a device has asked of late."""
-        found = self.visitors.get(client)
-        return found is not None and time.monotonic() - found.seen < PRESENT_SECONDS
+        return time.monotonic() - self.visitors.get(client, -inf) < PRESENT_SECONDS
 
     def _enter(self, here: Gathered, client: int, data: bytes, found: Heard | Declined) -> None:
         number, phase = here.opened.number, here.opened.phase
@@ -253,10 +246,7 @@ class Desk:
         return tuple(int(each[client]) for each in self._coordinator.used)
 
     def _saw(self, client: int) -> None:
-        found = self.visitors.get(client)
-        self.visitors[client] = (
-            Visitor(time.monotonic(), "") if found is None else found._replace(seen=time.monotonic())
-        )
+        self.visitors[client] = time.monotonic()
 
     def _notify(self) -> None:
         with self._turn:

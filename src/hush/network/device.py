@@ -132,11 +132,6 @@ class Device:
             self._settle(phase, used)
         self._keep(self.guard.so_far)
 
-    @property
-    def personal(self) -> Any:
-        """What the client remembers of the phase that moves the model: personal models are in it."""
-        return self._states[-1]["local"]
-
     def _answered(self, told: Told) -> bytes:
         if told.agreement != self.agreement:
             raise Refused(

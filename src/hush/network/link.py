@@ -18,6 +18,7 @@ from hush.network.guard import Refused
 from hush.network.messages import (
     DECLINED,
     END,
+    Answer,
     Declined,
     End,
     kind_of,
@@ -28,6 +29,7 @@ from hush.network.messages import (
 )
 
 LEAST_SECONDS, MOST_SECONDS = 0.2, 10.0  # between two attempts
+PROGRESS_SECONDS = 10.0  # between two words on how it gets on
 SLICE_SECONDS = 0.5  # so often a waiting device looks whether it was told to stop
 
 Found = TypeVar("Found")
@@ -148,6 +150,7 @@ class _Visit:
         self._link, self._device, self._away, self._stopped, self._say = link, device, away, stopped, say
         self._refused, self._refusal, self._pauses = b"", "", _Pauses(stopped)
         self._declined: set[str] = set()
+        self._answered, self._told_progress = 0, time.monotonic()
 
     def __call__(self) -> End | None:
         self._greet()
@@ -182,6 +185,7 @@ class _Visit:
             self._tell_declined(answer)
         try:
             self._link.answer(answer)
+            self._tell_progress(answer)
         except Refused as reason:
             if str(reason) != self._refusal:
                 self._say(f"the server refused the answer: {reason}")
@@ -189,6 +193,14 @@ class _Visit:
                 self._pauses.reset()
             self._refused, self._refusal = data, str(reason)
             self._pauses.make()  # it may ask for the same again
+
+    def _tell_progress(self, answer: bytes) -> None:
+        """Now and then, so that an owner sees that something is done."""
+        made = read_answer(answer)
+        self._answered += isinstance(made, Answer)
+        if isinstance(made, Answer) and time.monotonic() - self._told_progress > PROGRESS_SECONDS:
+            self._told_progress = time.monotonic()
+            self._say(f"round {made.number} is answered with {len(answer):,} bytes; answers so far: {self._answered:,}")
 
     def _tell_declined(self, answer: bytes) -> None:
         declined = read_answer(answer)
