@@ -23,6 +23,10 @@ MOST_LANES = 1_000_000
 LARGEST_REPETITION = 2**32 - 1  # one word of an address
 
 
+# A grid: every value of each setting with every value of the others; or a list of points, whose settings go together.
+Sweep = Mapping[str, Sequence[float]] | Sequence[Mapping[str, float]]
+
+
 class Lane(NamedTuple):
     """Which independent run this is."""
 
@@ -45,23 +49,49 @@ def numbered(repetitions: int | Sequence[int]) -> Sequence[int]:
     return names
 
 
-def lay_out(repetitions: int | Sequence[int], sweep: Mapping[str, Sequence[float]] | None) -> list[Lane]:
-    """Every point of the sweep's grid with every repetition."""
-    names, swept = numbered(repetitions), _swept(sweep)
-    count = len(names) * math.prod(map(len, swept.values()))
-    if count > MOST_LANES:
+def lay_out(repetitions: int | Sequence[int], sweep: Sweep | None) -> list[Lane]:
+    """Every point of the sweep with every repetition."""
+    names = numbered(repetitions)
+    many = len(names) * _count(sweep)
+    if many > MOST_LANES:
         raise ValueError(
-            f"a run holds at most {MOST_LANES:,} repetitions times points of a sweep, found {count:,}; "
+            f"a run holds at most {MOST_LANES:,} repetitions times points of a sweep, found {many:,}; "
             "make several runs, each with repetitions of its own numbers"
         )
-    points = [dict(zip(swept, point, strict=True)) for point in itertools.product(*swept.values())]
-    return [Lane(repetition, point) for point in points for repetition in names]
+    return [Lane(repetition, point) for point in _points(sweep) for repetition in names]
 
 
-def _swept(sweep: Mapping[str, Sequence[float]] | None) -> dict[str, list[float]]:
-    """The values of every swept setting, each a finite number."""
+def _count(sweep: Sweep | None) -> int:
+    """How many points there are, before any of them is laid out."""
+    return len(sweep) if isinstance(sweep, list | tuple) else math.prod(map(len, _swept(sweep).values()))
+
+
+def _points(sweep: Sweep | None) -> list[dict[str, float]]:
+    """The points of a sweep: those of a grid, or as they are listed."""
+    if isinstance(sweep, list | tuple):
+        return _listed(sweep)
+    swept = _swept(sweep)
+    return [dict(zip(swept, point, strict=True)) for point in itertools.product(*swept.values())]
+
+
+def _listed(points: Sequence[Any]) -> list[dict[str, float]]:
+    """Points with the same settings each, whose values go together: a clipping bound and its noise, say."""
+    if not points or not all(isinstance(point, Mapping) and point for point in points):
+        raise ValueError(f'a list of points holds tables such as {{"local.lr": 0.1}}, found {shown(points)}')
+    paths = [str(path) for path in points[0]]
+    for point in points:
+        if sorted(map(str, point)) != sorted(paths):
+            raise ValueError(f"every point of a sweep has the same settings, found {paths} and {list(point)}")
+    return [{path: number(f"{path} of a point of the sweep", point[path]) for path in paths} for point in points]
+
+
+def _swept(sweep: Any) -> dict[str, list[float]]:
+    """The values of every setting of a grid, each a finite number."""
     if sweep is not None and not isinstance(sweep, Mapping):
-        raise ValueError(f'a sweep is a table such as {{"local.lr": [0.01, 0.1]}}, found {shown(sweep)}')
+        raise ValueError(
+            'a sweep is a table such as {"local.lr": [0.01, 0.1]}, or a list of points such as '
+            f'[{{"local.lr": 0.01}}, {{"local.lr": 0.1}}], found {shown(sweep)}'
+        )
     swept = {}
     for path, values in (sweep or {}).items():
         if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values) != 1 or len(values) == 0:
@@ -70,14 +100,14 @@ def _swept(sweep: Mapping[str, Sequence[float]] | None) -> dict[str, list[float]
     return swept
 
 
-def check_sweep(algorithm: Any, sweep: Mapping[str, Sequence[float]] | None) -> None:
+def check_sweep(algorithm: Any, sweep: Sweep | None) -> None:
     """Refuse a sweep over what is no setting, or a point of it that could not be made by itself."""
-    swept, settings = _swept(sweep), float_settings(algorithm)
-    for path in swept:
+    points, settings = _points(sweep), float_settings(algorithm)
+    for path in points[0]:
         if path not in settings:
             raise ValueError(f"cannot sweep over {path!r}: no such float setting; {nearest(path, settings)}")
-    for point in itertools.product(*swept.values()) if swept else ():
-        _check_again(at_point(algorithm, dict(zip(swept, point, strict=True))))
+    for point in points if points[0] else ():
+        _check_again(at_point(algorithm, point))
 
 
 def _check_again(part: Any) -> None:

@@ -7,6 +7,7 @@ from hush.algorithms import ALGORITHMS
 from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import nearest, shown
 from hush.core.paths import float_settings
+from hush.execution.lanes import Sweep
 from hush.models import MODELS
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.experiment import Experiment
@@ -33,7 +34,7 @@ def build(tables: Mapping[str, Any]) -> Experiment:
     for name, value in tables.items():
         if name not in TOP:
             raise SettingsError(name, f"unknown table; {nearest(name, TOP)}")
-        if name not in (*ARRAYS, *SLOTS) and not isinstance(value, dict):
+        if name not in (*ARRAYS, *SLOTS, "sweep") and not isinstance(value, dict):
             raise SettingsError(name, f"must be a table, {found(value)}")
     slots = _slots(tables)
     algorithm = _algorithm(slots)
@@ -133,7 +134,7 @@ def _task(table: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": table["name"]} | filled
 
 
-def _run(table: Mapping[str, Any], sweep: dict[str, list[float]] | None) -> RunSettings:
+def _run(table: Mapping[str, Any], sweep: Sweep | None) -> RunSettings:
     asked = fill(RunSettings, table, "run", run_table())
     if never_ends(asked):
         asked["rounds"] = ROUNDS
@@ -146,16 +147,26 @@ def _network(table: Mapping[str, Any]) -> NetworkSettings:
     return made
 
 
-def _sweep(table: Mapping[str, Any], algorithm: Algorithm | InTurn) -> dict[str, list[float]] | None:
+def _sweep(tables: Any, algorithm: Algorithm | InTurn) -> Sweep | None:
+    """A table is a grid, with an array for each setting; an array of tables is a list of points."""
+    if isinstance(tables, list) and all(isinstance(point, dict) for point in tables):
+        points = (_swept(point, algorithm, float, inside("sweep", index)) for index, point in enumerate(tables))
+        return list(points) or None
+    if not isinstance(tables, dict):
+        raise SettingsError("sweep", f"must be a table, or an array of tables, {found(tables)}")
+    return _swept(tables, algorithm, list[float], "sweep") or None
+
+
+def _swept(table: Mapping[str, Any], algorithm: Algorithm | InTurn, kind: Any, within: str) -> dict[str, Any]:
     settings, swept = float_settings(algorithm), {}
-    for path, values in _flat(table):
-        place = inside("sweep", path)
+    for path, value in _flat(table):
+        place = inside(within, path)
         if path not in settings:
             raise SettingsError(place, f"no such number to sweep over; {nearest(path, settings)}")
-        if not isinstance(values, list) or not values:
-            raise SettingsError(place, f"must be an array of one or more numbers, {found(values)}")
-        swept[path] = convert(values, list[float], place)
-    return swept or None
+        if kind is not float and (not isinstance(value, list) or not value):
+            raise SettingsError(place, f"must be an array of one or more numbers, {found(value)}")
+        swept[path] = convert(value, kind, place)
+    return swept
 
 
 def _flat(table: Mapping[str, Any], place: str = "") -> list[tuple[str, Any]]:

@@ -37,7 +37,7 @@ def tables_of(algorithm: Algorithm | InTurn, problem: Problem | None = None, run
         sweep = asked.pop("sweep") or {}
         tables["run"] = plain(asked)
         if sweep:
-            tables["sweep"] = {path: [float(value) for value in values] for path, values in sweep.items()}
+            tables["sweep"] = plain(sweep)
     return tables
 
 

@@ -1,0 +1,99 @@
+"""The bench: candidates are run side by side, and what came out is remembered.
+
+Points of one candidate are lanes of one program. Programs are compiled for `WIDTH` lanes, so that any point and any
+repetition of a candidate runs in the one that is there already. Draws come from addresses, so that candidates meet the
+same cohorts and batches wherever they can, and a measurement that was made once need never be made again.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from hush.core.paths import float_settings
+from hush.execution.simulation import Simulation
+from hush.plan.candidate import Candidate, Point
+from hush.plan.scene import Scene
+
+WIDTH = {"cpu": 2}  # lanes of a program, by the kind of device
+WIDE = 8
+HIGHER_IS_BETTER = "accuracy"
+
+
+class Measured(NamedTuple):
+    """What one lane came to after so many rounds."""
+
+    score: float  # accuracy, or minus the loss where there is none; minus infinity where it diverged
+    bits: float  # of a message, in the mean
+    most_bits: float  # of one client, in all
+
+
+class Bench:
+    """Measurements, each made once."""
+
+    def __init__(self, scene: Scene, seed: int = 0, known: Mapping[Any, Measured] | None = None) -> None:
+        self.scene, self.seed = scene, seed
+        self.known: dict[Any, Measured] = dict(known or {})
+        self.seconds = 0.0  # that measuring has taken
+        self.speed: float | None = None  # local steps a second
+        self.width = WIDTH.get(jax.default_backend(), WIDE)
+
+    def measure(
+        self, candidate: Candidate, points: Sequence[Point], rounds: int, repetitions: int = 1
+    ) -> list[list[Measured]]:
+        """Every point with so many repetitions after so many rounds."""
+        lanes = [(point, number) for number in range(repetitions) for point in points]
+        wanted = [lane for lane in lanes if self._key(candidate, *lane, rounds) not in self.known]
+        for number in range(repetitions):
+            of_this = [point for point, repetition in wanted if repetition == number]
+            for start in range(0, len(of_this), self.width):
+                self._run(candidate, of_this[start : start + self.width], number, rounds)
+        return [[self.known[self._key(candidate, point, n, rounds)] for n in range(repetitions)] for point in points]
+
+    def _key(self, candidate: Candidate, point: Point, repetition: int, rounds: int) -> Any:
+        return candidate.name, candidate.rounds, tuple(sorted(point.items())), repetition, rounds
+
+    def _run(self, candidate: Candidate, points: list[Point], repetition: int, rounds: int) -> None:
+        began = time.perf_counter()
+        # A program is for so many lanes: the last is repeated where there are fewer.
+        algorithms = [candidate.at(point) for point in points + [points[-1]] * (self.width - len(points))]
+        simulation = Simulation(
+            algorithms[0],
+            self.scene.problem,
+            seed=self.seed,
+            repetitions=[repetition],
+            sweep=[float_settings(each) for each in algorithms],
+            allowance=_allowance(candidate, self.scene.clients, self.width),
+        )
+        simulation.advance(0)
+        ready = time.perf_counter()
+        while simulation.round < rounds:
+            simulation.advance(min(rounds - simulation.round, simulation.layout.rounds_at_once))
+        scores, ledger = _scores(simulation), simulation.ledger
+        taken = np.maximum(ledger.client_rounds.max(0).sum(1), 1)
+        now = time.perf_counter()
+        for index, point in enumerate(points):
+            self.known[self._key(candidate, point, repetition, rounds)] = Measured(
+                float(scores[index]),
+                float(ledger.uplink_bits[index] / taken[index]),
+                float(ledger.client_uplink_bits[index].max()),
+            )
+        self.seconds += now - began
+        self.speed = self.width * rounds * candidate.draft.clients * candidate.draft.steps / (now - ready)
+
+
+def _allowance(candidate: Candidate, clients: int, lanes: int) -> np.ndarray[Any, Any] | None:
+    """Rounds for each client of each lane, where one may come more often than it can pay for."""
+    if candidate.participations is None or not candidate.draft.at_random:
+        return None
+    return np.full((lanes, clients), candidate.participations)
+
+
+def _scores(simulation: Simulation) -> np.ndarray[Any, Any]:
+    measured = simulation.evaluate()
+    values = measured[HIGHER_IS_BETTER] if HIGHER_IS_BETTER in measured else -measured.get("test_loss", measured["train_loss"])
+    finite = np.isfinite(simulation.models).all(1) & np.isfinite(values)
+    return np.where(finite, values, -math.inf)
