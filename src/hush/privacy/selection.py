@@ -7,8 +7,8 @@ run. All else stays secret: the other runs, their settings, and K with all that 
 Candidates, the law by which they are drawn, and the law of K are fixed before anybody looks at the data.
 
 A run draws its candidate j with a chance w_j and gives it out beside its result: e^((λ − 1)D) = Σ w_j e^((λ − 1)D_j),
-so that the pointwise maximum of the candidates' Rényi curves is a curve of the run. Ties between equally good runs may be
-broken in any way that does not look at the data.
+so that the pointwise maximum of the candidates' Rényi curves is a curve of the run. Ties between equally good runs may
+be broken in any way that does not look at the data.
 
 Only truncated negative binomial laws of K are known here, the logarithmic and the geometric among them (Theorem 2).
 Poisson laws (Theorem 6) may draw no run at all, and there is then nothing to publish: they are refused.
