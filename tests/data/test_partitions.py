@@ -355,7 +355,8 @@ def test_what_is_set_aside_is_a_share_apart_from_the_rest():
     first, second, rest = partitions.set_aside(1003, 0.1, seed=4)
     assert (len(first), len(second), len(rest)) == (20, 80, 903)
     assert np.array_equal(np.sort(np.concatenate([first, second, rest])), np.arange(1003))
-    assert all(np.array_equal(*pair) for pair in zip(partitions.set_aside(1003, 0.1, seed=4), (first, second, rest)))
+    for again, part in zip(partitions.set_aside(1003, 0.1, seed=4), (first, second, rest), strict=True):
+        assert np.array_equal(again, part)
     assert not np.array_equal(partitions.set_aside(1003, 0.1, seed=5)[2], rest)
 
 

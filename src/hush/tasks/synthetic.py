@@ -43,12 +43,12 @@ def synthetic(
 ) -> Supervised:
     """Made-up examples, a mixture of Gaussians for each class, over `clients` clients: a stand-in for data unseen.
 
-    Each class has four modes in a subspace of 24 dimensions, `separation` standard deviations from the middle in each of
-    them. That is mapped to `features` (a number, or a shape such as [28, 28]) between 0 and 1, each with white `noise`
-    of its own. With the defaults and 12,000 examples softmax regression gets 85 to 87 % right and a perceptron of 64
-    hidden units 91 to 93 %; a convolution has nothing to gain, for neighbours are not alike.
-    The partition is one of those that images have; `examples_per_client` is the mean. Everything, examples too, is drawn
-    from `partition_seed`.
+    Each class has four modes in a subspace of 24 dimensions, `separation` standard deviations from the middle in each
+    of them. That is mapped to `features` (a number, or a shape such as [28, 28]) between 0 and 1, each with white
+    `noise` of its own. With the defaults and 12,000 examples, softmax regression gets 84 to 87 % right and a perceptron
+    of 64 hidden units 92 to 94 %; a convolution has nothing to gain, for neighbours are not alike.
+    The partition is one of those that images have; `examples_per_client` is the mean. Everything, examples too, is
+    drawn from `partition_seed`.
     """
     settings = {name: value for name, value in locals().items() if value is not None}
     shape = _shape(features)
@@ -58,18 +58,18 @@ def synthetic(
     integer("test_examples", test_examples)
     flag("standardise", standardise)
     total = clients * examples_per_client
+    _check_memory(total + test_examples, math.prod(shape), classes)
     mixture = _mixture(math.prod(shape), classes, separation, noise, partition_seed)
-    train_x, train_y = mixture.draw(total + test_examples)
-    test, train = (train_x[total:], train_y[total:]), (train_x[:total], train_y[:total])
+    train, test = ((x.reshape(-1, *shape), y) for x, y in map(mixture.draw, (total, test_examples)))
     kinds = (classes_per_client, dominant_classes, dirichlet, power_law)
     parts = partition(train[1], clients, partition_seed, *kinds, examples_per_client=None, overlap=False)
-    mean, deviation = pixel_scale(train[0][..., None]) if standardise else np.array([[0.0], [1.0]])
+    mean, deviation = pixel_scale(train[0].reshape(total, -1, 1)) if standardise else np.array([[0.0], [1.0]])
     return supervised(
-        (train[0].reshape(-1, *shape), train[1]),
+        train,
         parts,
         wrap(model, shape, classes, model_options),
         classification,
-        test=(test[0].reshape(-1, *shape), test[1]),
+        test=test,
         scale=1 / (255 * deviation),
         shift=-mean / deviation,
         recipe=Recipe(name="synthetic", **settings) if isinstance(model, str) else None,
@@ -78,7 +78,7 @@ def synthetic(
 
 @dataclass(frozen=True)
 class _Mixture:
-    """Gaussians in a subspace, in features: x = grey + contrast · (centre + N(0, I)) A + noise · N(0, I), cut to bytes."""
+    """x = grey + contrast · (centre + N(0, I)) A + noise · N(0, I), cut off at 0 and 1 and kept as bytes."""
 
     centres: Array  # [classes, modes, dimensions]
     spread: Array  # A [dimensions, features]: features have a variance of one
@@ -86,12 +86,10 @@ class _Mixture:
     draws: np.random.Generator
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """So many examples, as bytes, and their classes."""
+        """So many examples, as bytes, and their classes, of which all have equally many."""
         classes, modes, _ = self.centres.shape
         features = self.spread.shape[1]
-        needed = {f"{count:,} examples of {features:,} features": count * features}
-        check_room("this task", needed, "make it of fewer clients, examples or features", on_host())
-        labels = self.draws.integers(0, classes, count)
+        labels = self.draws.permutation(np.arange(count) % classes)
         centres = self.centres[labels, self.draws.integers(0, modes, count)]
         found = np.empty((count, features), np.uint8)
         for begin in range(0, count, AT_ONCE):
@@ -101,6 +99,14 @@ class _Mixture:
             values = GREY + CONTRAST * (inner @ self.spread) + self.noise * white
             found[begin : begin + AT_ONCE] = np.rint(255 * np.clip(values, 0, 1))
         return found, labels.astype(np.int32)
+
+
+def _check_memory(count: int, features: int, classes: int) -> None:
+    parts = {
+        f"{count:,} examples of {features:,} features": count * features,
+        f"the middles of {classes:,} classes": 4 * classes * MODES * min(DIMENSIONS, features),
+    }
+    check_room("this task", parts, "make it of fewer clients, examples, features or classes", on_host())
 
 
 def _mixture(features: int, classes: int, separation: float, noise: float, seed: int) -> _Mixture:
