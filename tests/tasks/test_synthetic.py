@@ -67,13 +67,13 @@ def test_examples_lie_near_a_subspace():
 
 
 def test_classes_are_as_hard_as_stated():
-    """A linear rule is right as often as softmax regression, 84 to 87 %; one that sees modes does better.
+    """A linear rule of few examples is right in about 84 % of cases; one that sees modes does better.
 
     Over a fixed seed; 3,000 tests have a standard error of 0.6 %.
     """
     problem = synthetic(10, examples_per_client=600, test_examples=3000)
     (x, y), (test_x, test_y) = table(problem.train), table(problem.test)
-    linear = LinearDiscriminantAnalysis().fit(x, y).score(test_x, test_y)
+    linear = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y).score(test_x, test_y)
     assert 0.82 < linear < 0.89
     assert KNeighborsClassifier(15).fit(x, y).score(test_x[:1000], test_y[:1000]) > linear + 0.02
 
