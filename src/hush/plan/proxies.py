@@ -29,7 +29,10 @@ Table = dict[str, Any]
 
 
 def proxy_of(task: Mapping[str, Any], proxy: Mapping[str, Any] | None) -> Table:
-    """The task table to plan on, from the tables `[task]` and `[proxy]`; refused where there is no proxy.
+    """The task table to plan on, from `[task]`, as `build` takes it, and `[proxy]`; refused where there is no proxy.
+
+    In a run with examples set aside, `set_aside` and `partition_seed` must stay those of the task that was planned for:
+    with others, clients would get what the plan has looked at.
 
     >>> proxy_of({"name": "mnist", "clients": 50, "dirichlet": 0.3}, {"name": "fashion_mnist"})["dirichlet"]
     0.3
