@@ -349,3 +349,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_refused(function: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         getattr(partitions, function)(**{"labels": LABELS, "seed": 0, **arguments})
+
+
+def test_what_is_set_aside_is_a_share_apart_from_the_rest():
+    first, second, rest = partitions.set_aside(1003, 0.1, seed=4)
+    assert (len(first), len(second), len(rest)) == (20, 80, 903)
+    assert np.array_equal(np.sort(np.concatenate([first, second, rest])), np.arange(1003))
+    for again, part in zip(partitions.set_aside(1003, 0.1, seed=4), (first, second, rest), strict=True):
+        assert np.array_equal(again, part)
+    assert not np.array_equal(partitions.set_aside(1003, 0.1, seed=5)[2], rest)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 1.5, -0.1, 1e-9, 0.999_999, float("nan"), "half"])
+def test_a_share_that_sets_nothing_aside_or_all_is_refused(share):
+    with pytest.raises(ValueError, match="set_aside must be"):
+        partitions.set_aside(1003, share, seed=0)

@@ -31,7 +31,7 @@ from hush.core.check import known
 from hush.data import download as downloads
 from hush.data.download import DataUnavailable
 
-__all__ = ["NAMES", "DataUnavailable", "Dataset", "load"]
+__all__ = ["NAMES", "DataUnavailable", "Dataset", "Sizes", "load", "pixel_scale", "sizes"]
 
 Bytes = npt.NDArray[np.uint8]
 Arrays = tuple[Bytes, npt.NDArray[np.int32], Bytes, npt.NDArray[np.int32], npt.NDArray[np.float64]]
@@ -39,7 +39,7 @@ File = tuple[str, bytes]  # what to call it in an error, and its content
 DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error)
 
 DIGITS_SEED = 0  # of the permutation that splits scikit-learn's digits, which come without a split
-DIGITS_TRAIN = 1437
+DIGITS, DIGITS_TRAIN = 1797, 1437
 CACHE_VERSION = 1  # raise it when the decoded arrays change
 
 
@@ -122,6 +122,29 @@ LAYOUTS: dict[str, Layout] = {
 NAMES = ("digits", *LAYOUTS)
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What everybody knows of a dataset who has never looked into it."""
+
+    train: int  # examples
+    test: int
+    image: tuple[int, int, int]
+    classes: int
+
+
+def sizes(name: str) -> Sizes:
+    """The sizes of the dataset `name` as its publisher states them: no file is opened.
+
+    >>> sizes("cifar10")
+    Sizes(train=50000, test=10000, image=(32, 32, 3), classes=10)
+    """
+    known("dataset", name, NAMES)
+    if name == "digits":
+        return Sizes(DIGITS_TRAIN, DIGITS - DIGITS_TRAIN, (8, 8, 1), 10)
+    layout = LAYOUTS[name]
+    return Sizes(sum(layout.train_counts), sum(layout.test_counts), layout.image, len(layout.train_counts))
+
+
 def load(name: str) -> Dataset:
     """The dataset `name`, one of NAMES; DataUnavailable if its files can be neither found nor downloaded."""
     if name == "digits":
@@ -149,12 +172,12 @@ def _digits() -> Dataset:
     labels = bunch.target.astype(np.int32)
     order = np.random.default_rng(DIGITS_SEED).permutation(len(labels))
     train, test = order[:DIGITS_TRAIN], order[DIGITS_TRAIN:]
-    means, deviations = _scale(images[train])
+    means, deviations = pixel_scale(images[train])
     scale = tuple(means.tolist()), tuple(deviations.tolist())
     return Dataset("digits", images[train], labels[train], images[test], labels[test], 10, scale)
 
 
-def _scale(images: Bytes) -> npt.NDArray[np.float64]:
+def pixel_scale(images: Bytes) -> npt.NDArray[np.float64]:
     """Mean and standard deviation per channel of pixels / 255, exact: from counts of the 256 values."""
     channels = images.shape[-1]
     counts = np.zeros((channels, 256))
@@ -174,7 +197,7 @@ def _decode(layout: Layout, paths: tuple[Path, ...]) -> Arrays:
     middle = len(layout.train_files)
     train = _split(layout, files[:middle], layout.train_counts)
     test = _split(layout, files[middle:], layout.test_counts)
-    return *train, *test, _scale(train[0])
+    return *train, *test, pixel_scale(train[0])
 
 
 def _unpack(path: Path) -> File:

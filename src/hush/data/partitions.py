@@ -159,6 +159,26 @@ def by_client_id(client_ids: npt.ArrayLike) -> tuple[list[Indices], list[str]]:
     return np.split(order, np.cumsum(sizes)[:-1]), text.tolist()
 
 
+def set_aside(size: int, share: float, seed: int) -> tuple[Indices, Indices, Indices]:
+    """A share of so many examples that is dealt to no client, drawn at random, in two parts; and the rest.
+
+    The first part is a fifth of what is set aside, the second the other four.
+
+    >>> [len(part) for part in set_aside(1000, 0.1, seed=0)]
+    [20, 80, 900]
+    """
+    positive("set_aside", share)
+    count = round(share * size) if share < 1 else size
+    if not 2 <= count < size:
+        raise ValueError(
+            f"set_aside must be a share above 0 and below 1 that leaves some of {size} examples and takes two or more, "
+            f"found {share!r}"
+        )
+    order = _generator(seed, "set aside").permutation(size)
+    first, second, rest = (np.sort(part) for part in np.split(order, [max(count // 5, 1), count]))
+    return first, second, rest
+
+
 # What clients hold, as counts per [client, class].
 
 

@@ -102,7 +102,12 @@ def _swept(sweep: Any) -> dict[str, list[float]]:
 
 def check_sweep(algorithm: Any, sweep: Sweep | None) -> None:
     """Refuse a sweep over what is no setting, or a point of it that could not be made by itself."""
-    points, settings = _points(sweep), float_settings(algorithm)
+    check_points(algorithm, _points(sweep))
+
+
+def check_points(algorithm: Any, points: Sequence[Mapping[str, float]]) -> None:
+    """The same of points as they are laid out."""
+    settings = float_settings(algorithm)
     for path in points[0]:
         if path not in settings:
             raise ValueError(f"cannot sweep over {path!r}: no such float setting; {nearest(path, settings)}")

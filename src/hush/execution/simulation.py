@@ -17,7 +17,7 @@ from hush.core.problem import Problem
 from hush.core.rehearsal import rehearse
 from hush.execution import engine, mesh
 from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
-from hush.execution.lanes import check_sweep, keys, lay_out, with_lanes
+from hush.execution.lanes import Lane, Sweep, check_points, keys, lay_out, with_lanes
 from hush.execution.layout import choose
 from hush.execution.phase import Layout
 
@@ -56,7 +56,8 @@ class Simulation:
         *,
         seed: int = 0,
         repetitions: int | Sequence[int] = 1,
-        sweep: Mapping[str, Sequence[float]] | None = None,
+        sweep: Sweep | None = None,
+        lanes: Sequence[Lane] | None = None,
         clients_at_once: int | None = None,
         devices: int | None = None,
         watch: bool = False,
@@ -70,8 +71,8 @@ class Simulation:
         places = [phase.cohort.places(population.clients) for phase in algorithm.phases]
         for phase in algorithm.phases:
             phase.local.check(population)
-        self.lanes = lay_out(repetitions, sweep)
-        check_sweep(algorithm, sweep)
+        self.lanes = lay_out(repetitions, sweep) if lanes is None else list(lanes)
+        check_points(algorithm, [lane.settings for lane in self.lanes])
         rehearse(algorithm, problem)
         check_budget(algorithm, problem, bit_budget)
         at_once = rounds_at_once(len(self.lanes), max(places), len(places))

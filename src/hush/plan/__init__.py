@@ -1,1 +1,1 @@
-"""What should I run: budgets of bits, privacy, time and energy in, settings out."""
+"""What should I run, under these budgets of bits and ε: many settings simulated on data that is not private."""

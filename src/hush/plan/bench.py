@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from hush.core.paths import float_settings
+from hush.execution.lanes import Lane
 from hush.execution.simulation import Simulation
 from hush.plan.candidate import Candidate, Point
 from hush.plan.scene import Scene
@@ -29,6 +30,7 @@ class Measured(NamedTuple):
     score: float  # accuracy, or minus the loss where there is none; minus infinity where it diverged
     bits: float  # of a message, in the mean
     most_bits: float  # of one client, in all
+    seconds: float  # that a round took, of all lanes of the program
 
 
 class Bench:
@@ -37,52 +39,49 @@ class Bench:
     def __init__(self, scene: Scene, seed: int = 0, known: Mapping[Any, Measured] | None = None) -> None:
         self.scene, self.seed = scene, seed
         self.known: dict[Any, Measured] = dict(known or {})
-        self.seconds = 0.0  # that measuring has taken
-        self.speed: float | None = None  # local steps a second
         self.width = WIDTH.get(jax.default_backend(), WIDE)
 
     def measure(
         self, candidate: Candidate, points: Sequence[Point], rounds: int, repetitions: int = 1
     ) -> list[list[Measured]]:
         """Every point with so many repetitions after so many rounds."""
-        lanes = [(point, number) for number in range(repetitions) for point in points]
-        wanted = [lane for lane in lanes if self._key(candidate, *lane, rounds) not in self.known]
-        for number in range(repetitions):
-            of_this = [point for point, repetition in wanted if repetition == number]
-            for start in range(0, len(of_this), self.width):
-                self._run(candidate, of_this[start : start + self.width], number, rounds)
-        return [[self.known[self._key(candidate, point, n, rounds)] for n in range(repetitions)] for point in points]
+        keys = [[_key(candidate, point, number, rounds) for number in range(repetitions)] for point in points]
+        lanes = [(point, number) for point in points for number in range(repetitions)]
+        wanted = [lane for lane, key in zip(lanes, sum(keys, []), strict=True) if key not in self.known]
+        for start in range(0, len(wanted), self.width):
+            self._run(candidate, wanted[start : start + self.width], rounds)
+        return [[self.known[key] for key in of_point] for of_point in keys]
 
-    def _key(self, candidate: Candidate, point: Point, repetition: int, rounds: int) -> Any:
-        return candidate.name, candidate.rounds, tuple(sorted(point.items())), repetition, rounds
-
-    def _run(self, candidate: Candidate, points: list[Point], repetition: int, rounds: int) -> None:
-        began = time.perf_counter()
+    def _run(self, candidate: Candidate, wanted: list[tuple[Point, int]], rounds: int) -> None:
         # A program is for so many lanes: the last is repeated where there are fewer.
-        algorithms = [candidate.at(point) for point in points + [points[-1]] * (self.width - len(points))]
+        full = wanted + [wanted[-1]] * (self.width - len(wanted))
+        algorithms = [candidate.at(point) for point, _ in full]
+        lanes = [Lane(number, float_settings(each)) for (_, number), each in zip(full, algorithms, strict=True)]
         simulation = Simulation(
             algorithms[0],
             self.scene.problem,
             seed=self.seed,
-            repetitions=[repetition],
-            sweep=[float_settings(each) for each in algorithms],
+            lanes=lanes,
             allowance=_allowance(candidate, self.scene.clients, self.width),
         )
         simulation.advance(0)
-        ready = time.perf_counter()
+        began = time.perf_counter()
         while simulation.round < rounds:
             simulation.advance(min(rounds - simulation.round, simulation.layout.rounds_at_once))
+        seconds = (time.perf_counter() - began) / rounds
         scores, ledger = _scores(simulation), simulation.ledger
         taken = np.maximum(ledger.client_rounds.max(0).sum(1), 1)
-        now = time.perf_counter()
-        for index, point in enumerate(points):
-            self.known[self._key(candidate, point, repetition, rounds)] = Measured(
+        for index, (point, number) in enumerate(wanted):
+            self.known[_key(candidate, point, number, rounds)] = Measured(
                 float(scores[index]),
                 float(ledger.uplink_bits[index] / taken[index]),
                 float(ledger.client_uplink_bits[index].max()),
+                seconds,
             )
-        self.seconds += now - began
-        self.speed = self.width * rounds * candidate.draft.clients * candidate.draft.steps / (now - ready)
+
+
+def _key(candidate: Candidate, point: Point, repetition: int, rounds: int) -> Any:
+    return candidate.name, candidate.rounds, tuple(sorted(point.items())), repetition, rounds
 
 
 def _allowance(candidate: Candidate, clients: int, lanes: int) -> np.ndarray[Any, Any] | None:

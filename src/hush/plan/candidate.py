@@ -76,8 +76,8 @@ class Candidate:
         return float(self.rounds * self.draft.clients * self.draft.steps)
 
 
-def admitted(scene: Scene, draft: Draft, bits: float | None = None) -> Candidate:
-    """The candidate that the budgets make of a draft, or `Infeasible`.
+def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds: int | None = None) -> Candidate:
+    """The candidate that the budgets make of a draft, or `Infeasible`; of no more rounds than can be tried.
 
     `bits` of a message are measured where its length is a matter of chance; before that, the most it can be counts.
     """
@@ -85,7 +85,7 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None) -> Candidate
     priced = costs(draft.build(draft.start, 1, 1.0), scene.problem).client_uplink_bits
     each = priced.most if bits is None or priced.exact else bits
     rounds = budgets.rounds_of(draft.clients, population, each, draft.steps, draft.at_random)
-    rounds = min(rounds, draft.rounds or rounds)
+    rounds = min(rounds, draft.rounds or rounds, most_rounds or rounds)
     if draft.most_rounds is not None:
         rounds = min(rounds, draft.most_rounds())
     often = budgets.participations(each, draft.steps)

@@ -16,7 +16,7 @@ from hush.plan.menus import first_choices, neighbours, options_of
 from hush.plan.scene import Scene
 
 SHARES = (0.125, 0.25, 0.5, 1.0)  # of its rounds, after which a candidate is first looked at
-LOOK = 1.0  # seconds that one look should take
+FULL = 1 / 30  # of the time, that a whole run of one program may take
 
 
 @dataclass
@@ -101,12 +101,11 @@ class Search:
         self.study.tell(trial, max(arm.first, 0.0))
 
     def _admit(self, draft: Draft) -> Candidate:
-        candidate = admitted(self.scene, draft)
-        if candidate.bits_known:
-            return candidate
-        # The length of a message is found out by sending a few.
-        pilot = self.bench.measure(candidate, [draft.start], min(2, candidate.rounds))[0][0]
-        return admitted(self.scene, draft, 1.02 * pilot.bits)
+        """With what a trial of two rounds tells: how long messages are, and how many rounds there is time for."""
+        first = admitted(self.scene, draft, most_rounds=2)
+        pilot = self.bench.measure(first, [draft.start], first.rounds)[0][0]
+        affordable = max(10, int(self.seconds * FULL / pilot.seconds))
+        return admitted(self.scene, draft, 1.02 * pilot.bits, affordable)
 
     def _begin(self, candidate: Candidate, trial: int) -> Arm:
         began = self.used

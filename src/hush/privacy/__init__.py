@@ -5,6 +5,7 @@ from hush.privacy.calibration import gaussian_noise, noise_multiplier_for, round
 from hush.privacy.describe import calibrate, describe
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
 from hush.privacy.releases import LAWS, RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Unsampled
+from hush.privacy.selection import Trials, behind_server, noise_growth, selected
 from hush.privacy.who import EqualClients
 
 __all__ = [
@@ -22,13 +23,17 @@ __all__ = [
     "Sampling",
     "Spent",
     "Subset",
+    "Trials",
     "Unsampled",
+    "behind_server",
     "calibrate",
     "delta_at",
     "describe",
     "epsilon_spent",
     "gaussian_noise",
+    "noise_growth",
     "noise_multiplier_for",
     "rounds_within",
+    "selected",
     "spent",
 ]

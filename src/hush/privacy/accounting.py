@@ -108,6 +108,16 @@ def delta_at(releases: Releases, epsilon: float) -> float:
     return min(found)
 
 
+def divergences(releases: Releases) -> renyi.Vector:
+    """Rényi divergences of all these releases together, either way round, at `renyi.ORDERS`."""
+    return _divergences(counts(releases))
+
+
+def epsilon_of(curve: renyi.Vector, delta: float) -> float:
+    """ε at a δ of anything with these Rényi divergences at `renyi.ORDERS`."""
+    return float(compute_epsilon(renyi.ORDERS, curve, delta)[0])
+
+
 def counts(releases: Releases) -> Counts:
     """Which releases there are and how many of each, all of one relation."""
     total: dict[Release, int] = {}
@@ -179,12 +189,12 @@ def _curve(release: Release) -> renyi.Vector:
 
 
 def _divergences(given: Counts) -> renyi.Vector:
-    total = np.sum([count * _curve(release) for release, count in given], axis=0)
+    total = sum((count * _curve(release) for release, count in given), start=np.zeros(len(renyi.ORDERS)))
     return np.maximum(total, 1e-15)  # the library takes the logarithm of 1 − e^-D, and calls rounding to zero no loss
 
 
 def _rdp(given: Counts, delta: float) -> float:
-    return float(compute_epsilon(renyi.ORDERS, _divergences(given), delta)[0]) if given else 0.0
+    return epsilon_of(_divergences(given), delta) if given else 0.0
 
 
 # Privacy loss distributions

@@ -148,7 +148,8 @@ class Description:
             return np.full((self.clients.clients, len(self.phases)), rounds)
         return (taken if self.sharing is None else self.sharing.worst(taken)).T
 
-    def _released(self, times: Iterable[int], size: int, lanes: int = 1) -> Spending:
+    def released(self, times: Iterable[int], size: int, lanes: int = 1) -> Spending:
+        """What so many rounds of each phase release about a client with so many examples."""
         releases: list[tuple[Release, int]] = []
         failure, most = 0.0, self.rounds * self.holders * lanes
         for phase, count in zip(self.phases, map(int, times), strict=True):
@@ -164,23 +165,27 @@ class Description:
         With `lanes` runs of the same data, each with noise of its own, the rounds of all of them together. Rounds that
         may not be drawn as they are accounted for come off δ: whether they are does not depend on the client (`Drawn`).
         """
-        releases, failure = self._released(times, size, lanes)
+        releases, failure = self.released(times, size, lanes)
         return spent(releases, delta - failure) if failure < delta else Spent(inf, inf, inf)
 
     def epsilon(self, times: Iterable[int], size: int, delta: float, accountant: str = "least") -> float:
         """The same by one accountant, without waiting for the others."""
-        releases, failure = self._released(times, size)
+        releases, failure = self.released(times, size)
         return epsilon_spent(releases, delta - failure, accountant) if failure < delta else inf
 
-    def most(self, delta: float, accountant: str = "least") -> float:
-        """ε of the worst client after all the rounds that were looked at, in as many of which it took part as it may.
+    @property
+    def most_times(self) -> list[int]:
+        """How often each phase concerns a unit at most, in all the rounds that were looked at.
 
         An example that several clients hold is then used by all of them.
         """
-        times = [self.rounds] * len(self.phases)
         if self.per_client:
-            times = [self.holders * phase.most_often(self.rounds) for phase in self.phases]
-        return max(self.epsilon(times, size, delta, accountant) for size in self.different)
+            return [self.holders * phase.most_often(self.rounds) for phase in self.phases]
+        return [self.rounds] * len(self.phases)
+
+    def most(self, delta: float, accountant: str = "least") -> float:
+        """ε of the worst client after all the rounds that were looked at, in which it took part as often as it may."""
+        return max(self.epsilon(self.most_times, size, delta, accountant) for size in self.different)
 
     def rounds_within(self, epsilon: float, size: int, delta: float, accountant: str = "least") -> int:
         """The most rounds, of every phase, whose ε is within the target; no more than were looked at."""

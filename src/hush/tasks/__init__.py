@@ -7,6 +7,7 @@ from hush.tasks.analytic import linear_regression, logistic_regression, quadrati
 from hush.tasks.images import arrays, cifar10, digits, emnist_digits, fashion_mnist, mnist
 from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials
 from hush.tasks.remote import remote
+from hush.tasks.synthetic import synthetic
 
 # The tasks that a settings file can name.
 TASKS: dict[str, Callable[..., Problem]] = {
@@ -15,6 +16,7 @@ TASKS: dict[str, Callable[..., Problem]] = {
     "fashion_mnist": fashion_mnist,
     "emnist_digits": emnist_digits,
     "cifar10": cifar10,
+    "synthetic": synthetic,
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
     "gaussian_posterior": gaussian_posterior,
@@ -36,4 +38,5 @@ __all__ = [
     "potentials",
     "quadratic",
     "remote",
+    "synthetic",
 ]

@@ -2,20 +2,23 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hush.core.check import flag, integer, known
 from hush.data import partitions
-from hush.data.datasets import load
+from hush.data.datasets import Dataset, load, pixel_scale
 from hush.models.wrap import wrap
 from hush.tasks.given import check_scale, inputs, targets, warn_of_unseen
 from hush.tasks.measures import MEASURES, classification
 from hush.tasks.problem import Recipe, Supervised, supervised
 
+USES = ("rest", "set-aside")
 
-def _partition(
+
+def partition(
     labels: Any,
     clients: int,
     seed: int,
@@ -51,6 +54,30 @@ def _partition(
     return partitions.iid(labels, clients, seed, examples_per_client, overlap)
 
 
+def _used(data: Dataset, set_aside: float | None, use: str, seed: int) -> Dataset:
+    """What a task is made of: all there is, what is left of it when a part is set aside, or that part."""
+    known("use", use, USES)
+    if set_aside is None:
+        if use != "rest":
+            raise ValueError(f"use={use!r} goes with set_aside, the share of examples that is dealt to no client")
+        return data
+    test, aside, rest = partitions.set_aside(len(data.train_y), set_aside, seed)
+    # What all pixels are divided by is public then: it comes from the examples of no client.
+    means, deviations = pixel_scale(data.train_x[np.concatenate([test, aside])])
+    scale = tuple(means.tolist()), tuple(deviations.tolist())
+    if use == "rest":
+        return replace(data, train_x=data.train_x[rest], train_y=data.train_y[rest], scale=scale)
+    return Dataset(
+        data.name,
+        data.train_x[aside],
+        data.train_y[aside],
+        data.train_x[test],
+        data.train_y[test],
+        data.classes,
+        scale,
+    )
+
+
 def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
     def task(
         clients: int = default_clients,
@@ -65,12 +92,14 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
         model_options: dict[str, Any] | None = None,
         standardise: bool = False,
         partition_seed: int = 0,
+        set_aside: float | None = None,
+        use: str = "rest",
     ) -> Supervised:
         settings = {key: value for key, value in locals().items() if key != "name" and value is not None}
         flag("overlap", overlap)
         flag("standardise", standardise)
-        data = load(name)
-        parts = _partition(
+        data = _used(load(name), set_aside, use, partition_seed)
+        parts = partition(
             data.train_y,
             clients,
             partition_seed,
@@ -101,6 +130,8 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
     `dominant_classes` (the mixture of paper clipping: so many classes hold 92 %), `dirichlet` (its α) or `power_law`
     (the exponent of sizes). `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.
     Pixels are scaled to [0, 1]; `standardise` also takes off the mean and divides by the deviation of each channel.
+    `set_aside` is a share of the training examples that no client gets, and `use="set-aside"` is the task made of them
+    alone, to plan on: a fifth of them is its test set, the others are dealt in the same way to as many clients.
     """
     return task
 
