@@ -64,7 +64,7 @@ def client_level(name: str) -> Family:
         bands = pick("bands", BANDS) if name == "dp_fedavg correlated" else None
 
         def build(point: Point, rounds: int, noise: float) -> Algorithm:
-            own = {"bands": bands, "rounds": rounds} if bands is not None else {}
+            own = {"bands": min(bands, rounds), "rounds": rounds} if bands is not None else {}
             made = algorithms.dp_fedavg(
                 clients,
                 scene.clients,

@@ -102,8 +102,8 @@ class Search:
 
     def _admit(self, draft: Draft) -> Candidate:
         """With what a trial of two rounds tells: how long messages are, and how many rounds there is time for."""
-        first = admitted(self.scene, draft, most_rounds=2)
-        pilot = self.bench.measure(first, [draft.start], first.rounds)[0][0]
+        first = admitted(self.scene, draft)
+        pilot = self.bench.measure(first, [draft.start], min(3, first.rounds))[0][0]
         affordable = max(10, int(self.seconds * FULL / pilot.seconds))
         return admitted(self.scene, draft, 1.02 * pilot.bits, affordable)
 
