@@ -47,6 +47,13 @@ def test_a_round_that_may_cost_too_much_is_not_begun():
     assert clients["rounds"].sum() <= simulated["rounds"].sum()
 
 
+def test_a_server_without_any_examples_knows_what_a_message_costs():
+    here = hush.tasks.remote([12, 20, 9], shape=[3], outputs=2)
+    run = RunSettings(rounds=4, client_bit_budget=20, when_spent="retire")
+    with pytest.raises(ValueError, match="a client_bit_budget of 20 does not pay for one message, which costs"):
+        serve(DENSE, here, run, connect=None, progress=False)
+
+
 @pytest.mark.parametrize(
     ("made", "asked", "message"),
     [

@@ -11,7 +11,6 @@ from hush.core.check import LARGEST
 from hush.core.costs import Costs, costs
 from hush.core.paths import at_point
 from hush.core.problem import Problem
-from hush.core.rehearsal import rehearse
 from hush.execution.lanes import Lane
 from hush.runs.spending import Spending
 from hush.settings import RunSettings
@@ -25,8 +24,7 @@ CLIENTS = "who takes part in a round is a secret"
 
 
 def costs_of(algorithm: Algorithm | InTurn, problem: Problem, lanes: Sequence[Lane]) -> list[Costs]:
-    """What a round of each lane costs; refuses pieces that do not keep to the contract."""
-    rehearse(algorithm, problem)
+    """What a round of each lane costs."""
     known: dict[tuple[float, ...], Costs] = {}
     for lane in lanes:
         point = tuple(lane.settings.values())

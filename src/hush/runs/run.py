@@ -11,6 +11,7 @@ import pandas as pd
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag
 from hush.core.problem import Problem
+from hush.core.rehearsal import rehearse
 from hush.execution.admission import check_pair
 from hush.execution.lanes import check_sweep, lay_out
 from hush.execution.simulation import Simulation
@@ -140,6 +141,8 @@ def _prepared(
     check_sweep(algorithm, asked.sweep)
     lanes = lay_out(asked.repetitions, asked.sweep)
     spending = Spending(algorithm, problem, lanes, asked.rounds, asked.delta, asked.unit, asked.trust)
+    if asked.client_bit_budget is not None:
+        rehearse(algorithm, problem)  # what costs are asked of keeps to the contract
     priced = functools.cache(lambda: costs_of(algorithm, problem, lanes))
     limits, allowance = limits_of(asked, spending, priced)
     simulation = Simulation(
