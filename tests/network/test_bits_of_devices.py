@@ -1,5 +1,7 @@
 """A budget of bits for each device: a federation keeps it as a simulation does, and cannot take back what was sent."""
 
+import contextlib
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +47,23 @@ def test_a_round_that_may_cost_too_much_is_not_begun():
     simulated = hush.run(ELIAS, PROBLEM, 12, client_bit_budget=2.5 * most, progress=False).clients
     assert clients["uplink_bits"].max() <= simulated["uplink_bits"].max() <= 2.5 * most
     assert clients["rounds"].sum() <= simulated["rounds"].sum()
+
+
+class Interrupting:
+    """Devices during whose first round the server is told to stop."""
+
+    def wait_for(self, devices, stopped):
+        return True
+
+    def gather(self, *round_):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("asked", [{"bit_budget": 1e9}, {"client_bit_budget": 1e9}])
+def test_a_server_that_is_told_to_stop_has_spent_nothing(asked):
+    run = RunSettings(rounds=4, **asked)
+    with pytest.raises(hush.Interrupted, match="interrupted after round 0 of 4"):
+        serve(DENSE, PROBLEM, run, lambda desk: contextlib.nullcontext(Interrupting()), rehearsal=True, progress=False)
 
 
 def test_a_server_without_any_examples_knows_what_a_message_costs():

@@ -42,25 +42,28 @@ class Limits:
 
     def check_bits(self, ledger: Ledger) -> None:
         """Refuse to go on where more was sent than there may be."""
-        for whose, budget, each in (
-            ("", self.bit_budget, ledger.uplink_bits),
-            (" by one client", self.client_bit_budget, ledger.client_uplink_bits),
-        ):
-            if budget is not None and budget < (sent := int(each.max())):
+        for whose, budget, sent in self._bits(ledger):
+            if budget < sent:
                 raise ValueError(
                     f"{sent:,} bits were sent already{whose}; resume with at least as many, found {budget:,.0f}"
                 )
 
+    def _bits(self, ledger: Ledger) -> list[tuple[str, float, int]]:
+        """The budgets of bits there are: whose, how much, and what the lane or client that has sent most has sent."""
+        of_all, of_one = ("", self.bit_budget), (" by one client", self.client_bit_budget)
+        both = ((of_all, ledger.uplink_bits), (of_one, ledger.client_uplink_bits))
+        return [(whose, budget, int(each.max())) for (whose, budget), each in both if budget is not None]
+
     def expected(self, done: int, ledger: Ledger) -> int:
         """How many rounds there will be: as asked for, or as many as the budgets pay for, if all cost the same."""
         most = float("inf") if self.last is None else self.last
-        if self.bit_budget is not None:
-            most = min(most, self.bit_budget // (max(ledger.uplink_bits.max(), 1) / done))
-        if self.client_bit_budget is not None:
-            most = min(most, self.client_bit_budget // (max(ledger.client_uplink_bits.max(), 1) / done))
-        if self.allowance is not None:  # until the client drawn most often has no more left
-            used = np.max(ledger.client_rounds / np.maximum(self.allowance, 1))
-            most = min(most, done / used) if used else most
+        done = max(done, 1)  # the first may be under way, of a federation that is told to stop
+        for _, budget, sent in self._bits(ledger):
+            if sent > 0:
+                most = min(most, budget // (sent / done))
+        if self.allowance is not None and ledger.client_rounds.any():
+            # Until the client drawn most often has no more left.
+            most = min(most, done / np.max(ledger.client_rounds / np.maximum(self.allowance, 1)))
         return int(min(most, LONGEST))
 
     def unpaid(self, simulation: Advancing) -> str:
