@@ -212,6 +212,21 @@ class TestRun:
         np.testing.assert_array_equal(one, other)
         fails(2, "run.bit_budget: must be a number", "run", tiny, "--set", "run.bit_budget=many")
 
+    def test_a_client_has_a_bit_budget_of_its_own(self, tiny):
+        """A message has 64 bits, and of four clients two come a round: by the third, one has come twice."""
+        text = " ".join(fine("run", tiny, "--out", "first", "--client-bits", 100).split())
+        assert re.search(r"a client's bit budget is spent: 64 of 100 bits in [12] rounds?", text)
+        fine("resume", "first", "--client-bits", 1e9, "--quiet")
+        fine("run", tiny, "--out", "whole", "--quiet")
+        one, other = (np.load(f"{run}/model.npz")["vector"] for run in ("first", "whole"))
+        np.testing.assert_array_equal(one, other)
+        retiring = ("--client-bits", 100, "--set", "run.when_spent=retire", "--quiet")
+        for out, more in (("retired", ()), ("by-bytes", ("--through-bytes",))):
+            fine("run", tiny, "--out", out, *retiring, *more)
+            assert pd.read_parquet(f"{out}/clients.parquet")["rounds"].max() == 1
+            assert json.loads(Path(f"{out}/status.json").read_text())["round"] == 4
+        fails(2, "does not pay for one message, which costs 64 bits", "run", tiny, "--client-bits", 63)
+
     def test_quiet_and_the_default_folder(self, tiny):
         assert fine("run", tiny, "--quiet") == ""
         (folder,) = Path("runs").iterdir()

@@ -9,6 +9,7 @@ from jax import random
 
 from hush.cohort import COHORTS, ByWeight, Cyclic, Everyone, Poisson, SchemeI, SchemeII, Uniform
 from hush.core.problem import Population
+from hush.privacy.cohorts import by_cohort
 
 SIZES = np.array([1, 2, 3, 4, 5, 6, 7])
 POPULATION = Population(SIZES)
@@ -51,6 +52,21 @@ def test_places_and_order(name):
     if not cohort.with_replacement:
         for ids, active in zip(draw.ids, draw.active, strict=True):
             assert len(set(ids[active])) == active.sum()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_who_comes_by_itself_weighs_the_same_whoever_else_does(name):
+    """Guarantees under which clients retire rest on it; and that clients come independently, to 5 standard errors."""
+    cohort = EXAMPLES[name]
+    if not cohort.independent:
+        assert cohort.with_replacement or by_cohort(cohort, 7).relation == "replace"
+        return
+    draw = drawn(cohort)
+    for client in range(7):
+        assert len(np.unique(draw.weights[draw.active & (draw.ids == client)])) == 1
+    came = np.array([(draw.active & (draw.ids == client)).any(1) for client in range(7)])
+    apart = np.corrcoef(came) - np.eye(7)
+    assert np.abs(apart).max() < 5 / np.sqrt(DRAWS)
 
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"uniform", "cyclic"}))

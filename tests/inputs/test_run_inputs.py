@@ -31,7 +31,7 @@ def test_what_is_run(quadratic, refused, pair, sentence):
 
 
 ASKED = [
-    ({}, "a run needs rounds, a bit_budget, or an epsilon at which to stop"),
+    ({}, "a run needs rounds, a bit_budget, or an epsilon or a client_bit_budget at which to stop"),
     ({"rounds": 0}, "rounds must be a whole number of at least 1, found 0"),
     ({"rounds": 2.5}, "rounds must be a whole number of at least 1, found 2.5"),
     ({"rounds": True}, "rounds must be a whole number"),
@@ -54,7 +54,7 @@ ASKED = [
     ({"rounds": 2, "delta": 0}, "delta must be a positive number, found 0"),
     ({"rounds": 2, "epsilon": -3}, "epsilon must be a positive number, found -3"),
     ({"rounds": 2, "epsilon": 1.0}, "an epsilon of 1.0 cannot be kept"),
-    ({"rounds": 2, "when_spent": "panic"}, "unknown thing to do when the privacy budget is spent 'panic'"),
+    ({"rounds": 2, "when_spent": "panic"}, "unknown thing to do when a budget is spent 'panic'"),
     ({"rounds": 2, "unit": "house"}, "house"),
     ({"rounds": 2, "trust": "everybody"}, "everybody"),
     ({"rounds": 2, "watch": "no"}, "watch must be True or False, found 'no'"),

@@ -77,6 +77,21 @@ def test_participation_counts_when_told_and_bits_when_heard(tmp_path):
     assert sum(entry["event"] == "refused" for entry in journal) == len(LOST)
 
 
+def test_what_was_not_heard_may_have_been_sent_all_the_same(tmp_path):
+    """A client's budget pays for three messages: the first of client 2 is lost, and it sends no fourth."""
+    algorithm = replace(ALGORITHMS["feedback"], uplink=(QSGD(2),))
+    message = algorithm.uplink[0].fixed_bits(START.size)
+    run = RunSettings(rounds=ROUNDS, client_bit_budget=3 * message)
+    found = served(algorithm, {(0, 2)}, run, folder=tmp_path / "run")
+    assert found.clients["rounds"].tolist() == [3] * 4
+    assert found.clients["uplink_bits"].tolist() == [3 * message, 3 * message, 2 * message, 3 * message]
+    assert "a client's bit budget is spent" in found.status["message"]
+    again = served(algorithm, set(), run, folder=tmp_path / "run")  # what was lost is not forgotten
+    assert again.clients["rounds"].tolist() == [3] * 4
+    lost_all = served(algorithm, {(number, 2) for number in range(ROUNDS)}, run)
+    assert lost_all.clients["rounds"].tolist() == [3] * 4
+
+
 def test_too_few_answers_abandon_a_round_and_the_next_has_the_next_number():
     """Rounds 1 (three of four) and 2 (two of four) need all four: nothing of them is used."""
     whole = served(ALGORITHMS["feedback"], LOST, minimum=1.0)

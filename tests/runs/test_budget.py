@@ -103,7 +103,7 @@ def test_a_budget_that_pays_for_nothing(unequal, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "a run needs rounds, a bit_budget, or an epsilon at which to stop"),
+        ({}, "a run needs rounds, a bit_budget, or an epsilon or a client_bit_budget at which to stop"),
         ({"bit_budget": -1.0}, "bit_budget must be a positive number, found -1.0"),
         ({"rounds": 3, "capacity": 0.0}, "capacity must be a positive number, found 0.0"),
     ],

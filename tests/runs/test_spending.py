@@ -156,7 +156,7 @@ def test_a_budget_survives_an_interruption(digits, tmp_path):
         (lambda: hush.fedavg(5, steps=1), {"trust": "sum"}, "no privacy guarantee"),
         (private, {"epsilon": -1.0}, "epsilon must be a positive number"),
         (private, {"delta": 1.5}, "delta must be a number above 0 and below 1"),
-        (private, {"epsilon": 1.0, "when_spent": "panic"}, "unknown thing to do when the privacy budget is spent"),
+        (private, {"epsilon": 1.0, "when_spent": "panic"}, "unknown thing to do when a budget is spent"),
         (private, {"epsilon": 1e-9}, "does not pay for one round"),
         (
             lambda: hush.dp_fedavg(5, 20, clip=1.0, noise_multiplier=2.0, steps=1),

@@ -23,6 +23,7 @@ OTHERS = {
     "evaluate_every": 2,
     "sweep": {"local.lr": [0.1, 0.2]},
     "bit_budget": 1e9,
+    "client_bit_budget": 1e8,
     "capacity": 1e6,
     "delta": 1e-6,
     "unit": "client",
@@ -88,6 +89,7 @@ REFUSED = [
     {"seed": -1},
     {"repetitions": [1, 1]},
     {"bit_budget": 0.0},
+    {"client_bit_budget": -1.0},
     {"capacity": -1.0},
     {"epsilon": 0.0},
     {"delta": 1.0},
@@ -122,7 +124,7 @@ class TestIdentity:
                 retiring.add(name)
         samples = {"sample_every", "warm_up", "most_samples"}
         assert always == {"seed", "repetitions", "sweep", "watch", "keep_models"} | samples
-        assert retiring - always == {"epsilon", "delta", "unit", "trust"}
+        assert retiring - always == {"epsilon", "delta", "unit", "trust", "client_bit_budget"}
 
     def test_repetitions_are_known_by_their_numbers(self):
         def of(repetitions):

@@ -1,7 +1,7 @@
 """The commands that compute: run, resume, report, compare."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
 from hush.runs.run import run as run_algorithm
 from hush.settings import Experiment, RunSettings, SettingsError, build, default_tables, override, read
-from hush.settings.tables import OWN
+from hush.settings.tables import OWN, Tables
 from hush.store.files import JOURNAL, LOCK, REPORT, SETTINGS
 from hush.store.reading import began, require_run
 
@@ -20,10 +20,7 @@ from hush.store.reading import began, require_run
 def run(
     settings: Path | None,
     changes: Sequence[str],
-    seeds: int | None,
-    rounds: int | None,
-    bits: float | None,
-    epsilon: float | None,
+    changed: Mapping[str, Any],
     out: Path | None,
     force: bool,
     through_bytes: bool,
@@ -33,28 +30,31 @@ def run(
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
-    for name, value in (("repetitions", seeds), ("rounds", rounds), ("bit_budget", bits), ("epsilon", epsilon)):
-        if value is not None:
-            tables = override(tables, f"run.{name}={value}")
-    experiment = build(tables)
+    experiment = build(_how(tables, changed))
     problem = experiment.problem()
     folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
     _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, folder=folder, replace=force)
 
 
-def resume(folder: Path, rounds: int | None, bits: float | None, quiet: bool) -> None:
+def resume(folder: Path, changed: Mapping[str, Any], quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
     tables = read(SETTINGS.path(require_run(folder)))
     if JOURNAL.path(folder).is_file():
         raise SettingsError(
             str(folder), "was run with devices: hush serve goes on with it, as it was begun; through bytes, begin anew"
         )
-    for name, value in (("rounds", rounds), ("bit_budget", bits)):
-        if value is not None:
-            tables = override(tables, f"run.{name}={value}")
+    tables = _how(tables, changed)
     experiment = build(tables)
     _run(experiment, experiment.problem(), quiet, folder=folder, resume=True, settings=tables)
+
+
+def _how(tables: Tables, changed: Mapping[str, Any]) -> Tables:
+    """How it is run, with what options say in the place of what the file does."""
+    for name, value in changed.items():
+        if value is not None:
+            tables = override(tables, f"run.{name}={value}")
+    return tables
 
 
 def report(folder: Path) -> None:

@@ -64,6 +64,10 @@ def run(
     bits: Annotated[
         float | None, typer.Option(help="A budget of uplink bits, which ends the run: run.bit_budget.")
     ] = None,
+    client_bits: Annotated[
+        float | None,
+        typer.Option(help="A budget of uplink bits of each client; at its end, run.when_spent: run.client_bit_budget."),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="A budget of privacy, which ends the run: run.epsilon, at run.delta.")
     ] = None,
@@ -89,7 +93,8 @@ def run(
     """
     from hush.app import commands
 
-    commands.run(settings, changes or [], seeds, rounds, bits, epsilon, out, force, through_bytes, quiet)
+    changed = {"repetitions": seeds, "rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}
+    commands.run(settings, changes or [], changed | {"epsilon": epsilon}, out, force, through_bytes, quiet)
 
 
 @app.command()
@@ -98,6 +103,7 @@ def resume(
     folder: RunArgument,
     rounds: Annotated[int | None, typer.Option(help="Go on to this round instead of the one first asked for.")] = None,
     bits: Annotated[float | None, typer.Option(help="Go on to this budget of uplink bits.")] = None,
+    client_bits: Annotated[float | None, typer.Option(help="Go on to this budget of each client's.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; it ends as if it never had been.
@@ -108,7 +114,7 @@ def resume(
     """
     from hush.app import commands
 
-    commands.resume(folder, rounds, bits, quiet)
+    commands.resume(folder, {"rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}, quiet)
 
 
 @app.command()

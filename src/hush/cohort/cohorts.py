@@ -197,6 +197,7 @@ class Poisson(Cohort):
     rate: float = eqx.field(static=True, converter=scalar)
     weighting: str = eqx.field(default="examples", static=True)
     padded: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         positive("rate", self.rate)

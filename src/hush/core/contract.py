@@ -43,6 +43,9 @@ class Cohort(eqx.Module):
 
     with_replacement: ClassVar[bool] = False
     padded: ClassVar[bool] = False  # whether places may stay inactive
+    # Whether each client comes by itself, with a weight that is the same whoever else does: what one that declines
+    # would have weighed then goes to nobody.
+    independent: ClassVar[bool] = False
 
     @abstractmethod
     def places(self, clients: int) -> int:

@@ -56,14 +56,25 @@ def draw(
 ) -> Draw:
     """Who takes part in the `number`-th round; of those drawn, where there is `left`, only who has rounds left."""
     drawn = phase.cohort(at(key, "cohort"), population, number)
-    return drawn if left is None else retire(drawn, left)
+    return drawn if left is None else retire(drawn, left, share=not phase.cohort.independent)
 
 
-def retire(drawn: Draw, left: jax.Array) -> Draw:
-    """Who has no rounds left [N] declines, and what it would have weighed goes to the rest."""
-    found = without(drawn, left[drawn.ids] > 0)
+def retire(drawn: Draw, left: jax.Array, share: bool = True) -> Draw:
+    """Who has no rounds left [N] declines, and what it would have weighed goes to the rest, or to nobody.
+
+    Who is drawn several times takes as many places as it has rounds left.
+    """
+    found = without(drawn, left[drawn.ids] > _earlier(drawn.ids), share)
     order = jnp.argsort(~found.active, stable=True)
     return Draw(found.ids[order], found.weights[order], found.active[order], found.coverage)
+
+
+def _earlier(ids: jax.Array) -> jax.Array:
+    """How many places before each [K] are the same client's."""
+    order = jnp.argsort(ids, stable=True)
+    together = ids[order]
+    nth = jnp.arange(ids.size) - jnp.searchsorted(together, together)
+    return jnp.zeros_like(ids).at[order].set(nth.astype(ids.dtype))
 
 
 def without(drawn: Draw, here: jax.Array, share: bool = True) -> Draw:

@@ -1,6 +1,5 @@
 """A simulation as the host sees it: lanes that are advanced a few rounds at a time, evaluated, saved and restored."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from hush.core.problem import Problem
 from hush.core.rehearsal import rehearse
 from hush.execution import engine, mesh
 from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
+from hush.execution.affording import affordable
 from hush.execution.lanes import Lane, Sweep, check_points, keys, lay_out, with_lanes
 from hush.execution.layout import choose
 from hush.execution.phase import Layout
@@ -119,25 +119,26 @@ class Simulation:
         return int(self._state.server["model"].shape[1])
 
     def advance(
-        self, rounds: int, bit_budget: float | None = None, allowance: np.ndarray[Any, Any] | None = None
+        self,
+        rounds: int,
+        bit_budget: float | None = None,
+        allowance: np.ndarray[Any, Any] | None = None,
+        client_bit_budget: float | None = None,
     ) -> int:
         """Run so many rounds, at most `layout.rounds_at_once`; none at all compiles the program.
 
-        With a budget of bits, or an allowance of rounds for each client [lanes, N], only as many as every lane and
-        client can pay for: the number of rounds done is returned, and `stopped_by` says which of the two it was. What
-        a round costs may be known only once it is done, and is then taken back.
+        With a budget of bits, of all clients together or of each, or an allowance of rounds for each client [lanes, N],
+        only as many as every lane and client can pay for: the number of rounds done is returned, and `stopped_by` says
+        which of them it was. What a round costs may be known only once it is done, and is then taken back.
         """
         if not 0 <= rounds <= self.layout.rounds_at_once:
             raise ValueError(f"rounds must be from 0 to {self.layout.rounds_at_once}, found {rounds}")
-        free = bit_budget is None and allowance is None
+        free = bit_budget is None and allowance is None and client_bit_budget is None
         before = self._state if free else jax.tree.map(jnp.copy, self._state)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
         self._state, logs = engine.advance((self._inputs, bounds), self._state)
         logs = jax.device_get(logs)
-        paid = {
-            "bit_budget": rounds if bit_budget is None else self._within_bits(logs, rounds, bit_budget),
-            "allowance": rounds if allowance is None else self._within_allowance(logs, rounds, allowance),
-        }
+        paid = affordable(self.ledger, logs, rounds, bit_budget, client_bit_budget, allowance)
         if min(paid.values()) < rounds:
             self._state, self.stopped_by = before, min(paid, key=lambda name: paid[name])
             return self.advance(min(paid.values()))
@@ -147,24 +148,6 @@ class Simulation:
             self._seen.append(_each_client(logs[-1], self.round, rounds))
         self.round += rounds
         return rounds
-
-    def _within_allowance(self, logs: tuple[Log, ...], rounds: int, allowance: np.ndarray[Any, Any]) -> int:
-        """How many of these rounds every client of every lane can take part in."""
-        ahead = self.ledger.client_rounds.copy()
-        for done in range(rounds):
-            for phase, log in enumerate(logs):
-                active = np.asarray(log.active)[:, done]
-                np.add.at(ahead[phase], (np.nonzero(active)[0], np.asarray(log.ids)[:, done][active]), 1)
-            if (ahead > allowance).any():
-                return done
-        return rounds
-
-    def _within_bits(self, logs: tuple[Log, ...], rounds: int, bit_budget: float) -> int:
-        """How many of these rounds every lane can pay for."""
-        each = np.sum([log.bits.numbers()[:, :rounds].sum(2) for log in logs], axis=0)
-        spent = self.ledger.uplink_bits[:, None] + np.cumsum(each, axis=1)
-        # As a whole number, since int64 compared with a float is rounded to one.
-        return int((spent <= math.floor(bit_budget)).all(0).sum())
 
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""

@@ -63,6 +63,7 @@ class Federation:
         rules: NetworkSettings,
         allowance: Array | None = None,
         bit_budget: float | None = None,
+        client_bit_budget: float | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.coordinator, self.problem, self.rules = coordinator, coordinator.problem, rules
@@ -78,8 +79,13 @@ class Federation:
         # Who was told of a phase before the server was last stopped.
         self.told_before: Callable[[int, int], set[int]] = _nobody
         self._costs = costs(algorithm, self.problem)
-        if bit_budget is not None and not math.isfinite(self._costs.uplink_bits.most):
-            raise ValueError("a bit_budget needs messages whose length has a bound: what was sent cannot be taken back")
+        # How often each was told and nothing was heard of it, by phase: what it sent may be lost on its way.
+        self._unheard = np.zeros((len(algorithm.phases), clients), np.int64)
+        for name, budget in (("bit_budget", bit_budget), ("client_bit_budget", client_bit_budget)):
+            if budget is not None and not math.isfinite(self._costs.uplink_bits.most):
+                raise ValueError(
+                    f"a {name} needs messages whose length has a bound: what was sent cannot be taken back"
+                )
 
     @property
     def round(self) -> int:
@@ -91,22 +97,28 @@ class Federation:
         """d, the number of parameters."""
         return int(self.coordinator.server["model"].shape[0])
 
-    def advance(self, rounds: int, bit_budget: float | None = None, allowance: Array | None = None) -> int:
+    def advance(
+        self,
+        rounds: int,
+        bit_budget: float | None = None,
+        allowance: Array | None = None,
+        client_bit_budget: float | None = None,
+    ) -> int:
         """Make at most one round; none where it would go over a budget, or where the server is told to stop.
 
         What was sent cannot be taken back: a round begins only if it is paid for whatever its messages cost.
         """
         if rounds == 0:
             return 0
-        if bit_budget is not None and self.ledger.uplink_bits[0] + self._costs.uplink_bits.most > bit_budget:
-            self.stopped_by = "bit_budget"
+        self.stopped_by = self._unpaid(bit_budget, allowance, client_bit_budget)
+        if self.stopped_by:
             return 0
         assert self.exchange is not None
         if not self.exchange.wait_for(self.rules.begin_with, self._stopped):
             return 0
         phases = len(self.coordinator.algorithm.phases)
         while self._next < phases:
-            if not self._phase(self._next, allowance):
+            if not self._phase(self._next):
                 return 0
             self._next += 1
             if self._next < phases:
@@ -115,13 +127,36 @@ class Federation:
         self.coordinator.next_round()
         return 1
 
-    def _phase(self, phase: int, allowance: Array | None) -> bool:
-        """One phase, from its draw to the server's step; whether it took place."""
+    def _unpaid(self, bit_budget: float | None, allowance: Array | None, client_bit_budget: float | None) -> str:
+        """Which budget does not pay for what is left of this round, whatever its messages cost; or none."""
+        phases = self._costs.phases
+        if bit_budget is not None:
+            most = sum(phase.uplink_bits.most for phase in phases[self._next :])
+            if self.ledger.uplink_bits[0] + most > bit_budget:
+                return "bit_budget"
+        if allowance is None and client_bit_budget is None:
+            return ""
+        who = {phase: list(self._open(phase).clients) for phase in range(self._next, len(phases))}
+        if client_bit_budget is not None:
+            bits = self.ledger.client_uplink_bits[0].astype(float)
+            for phase, each in enumerate(phase.client_uplink_bits.most for phase in phases):
+                bits += each * self._unheard[phase]
+                bits[who.get(phase, [])] += each
+            if (bits > client_bit_budget).any():
+                return "client_bit_budget"
+        taken = self.ledger.client_rounds[:, 0]
+        if allowance is not None and any((taken[each, ids] >= allowance[0, ids]).any() for each, ids in who.items()):
+            return "allowance"
+        return ""
+
+    def _open(self, phase: int) -> Opened:
+        """A phase of this round with its cohort, which is the same each time it is drawn."""
         left = None if self._allowance is None else self._allowance[0] - self.ledger.client_rounds[phase, 0]
-        opened = self.coordinator.open(phase, left)
-        if allowance is not None and not self._paid(phase, opened, allowance):
-            self.stopped_by = "allowance"
-            return False
+        return self.coordinator.open(phase, left)
+
+    def _phase(self, phase: int) -> bool:
+        """One phase, from its draw to the server's step; whether it took place."""
+        opened = self._open(phase)
         before, rules = self.told_before(opened.number, phase), self.rules
         self.told_before = _nobody  # from here on this process knows itself
         assert self.exchange is not None
@@ -135,15 +170,12 @@ class Federation:
             self.abandoned += 1
         bits = {client: heard.bits for client, heard in found.answers.items()}
         self.ledger.enter(phase, sorted(found.told), bits, self._costs.phases[phase].client_downlink_bits, info)
+        self._unheard[phase, sorted(found.told - found.answers.keys() - found.declined.keys())] += 1
         return True
 
     def _fewest(self, asked: int) -> int:
         """How many answers a round needs. Where a sum is private no number of them is too few: that would be seen."""
         return min(self.rules.fewest(asked), asked) if self.coordinator.share else 0
-
-    def _paid(self, phase: int, opened: Opened, allowance: Array) -> bool:
-        taken = self.ledger.client_rounds[phase, 0, list(opened.clients)]
-        return bool((taken < allowance[0, list(opened.clients)]).all())
 
     def evaluate(self) -> dict[str, Array]:
         """Every measure of the model that the server can make."""
@@ -189,6 +221,7 @@ class Federation:
             "network/agreement": np.frombuffer(self.coordinator.agreement, np.uint8),
             "network/run": np.frombuffer(self.coordinator.run, np.uint8),
             "network/used": self.coordinator.used.copy(),
+            "network/unheard": self._unheard.copy(),
             "network/abandoned": np.array(self.abandoned),
             "network/phase": np.array(self._next),
         }
@@ -211,6 +244,7 @@ class Federation:
         words = jnp.asarray(state["network/key"])
         coordinator.key = jax.random.wrap_key_data(words, impl="rbg" if words.size == 4 else None)
         coordinator.run, coordinator.used = state["network/run"].tobytes(), state["network/used"].copy()
+        self._unheard = np.array(state.get("network/unheard", self._unheard))
         self.abandoned, self._next = int(state["network/abandoned"]), int(state["network/phase"])
         self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
 

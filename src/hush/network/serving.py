@@ -20,6 +20,7 @@ from hush.network.device import Device, rehearsed_key
 from hush.network.federation import Exchange, Federation, federation
 from hush.network.guard import Guard
 from hush.network.memory import InMemory
+from hush.runs.bits import costs_of
 from hush.runs.errors import Diverged
 from hush.runs.limits import limits_of
 from hush.runs.loop import Loop
@@ -73,10 +74,12 @@ def serve(
             on_device(algorithm)  # refused here, before devices are asked to
     if found is not None and found.first.trust == "server":
         _check_sums(rules)
+        if not rehearsal:
+            _check_end(run)
     agreement = agree(algorithm, problem, run, rehearsal, task)
     noise = REHEARSED if rehearsal else DRAWN
     spending = Spending(algorithm, problem, lay_out(1, None), run.rounds, run.delta, run.unit, run.trust, noise)
-    limits, allowance = limits_of(run, spending)
+    limits, allowance = limits_of(run, spending, lambda: costs_of(algorithm, problem, lay_out(1, None)))
     files = None if folder is None else RunFolder(folder)
     with listening() as stopping, contextlib.nullcontext() if files is None else files:
         made = federation(
@@ -88,6 +91,7 @@ def serve(
             rehearsal=run.seed if rehearsal else None,
             allowance=allowance,
             bit_budget=run.bit_budget,
+            client_bit_budget=limits.client_bit_budget,
             stopped=lambda: bool(stopping),
         )
         identity = functools.cache(lambda: fingerprint(algorithm, problem, run.identity(allowance is not None)))
@@ -171,6 +175,16 @@ def _check_sums(rules: NetworkSettings) -> None:
         raise ValueError(
             f"where the server's noise protects clients, minimum must be {usual.minimum:g}, found {rules.minimum:g}: "
             "that a round was abandoned shows how many answered, without any noise"
+        )
+
+
+def _check_end(run: RunSettings) -> None:
+    """Refuse an end that tells how many devices answered, without any noise."""
+    stops = {"bit_budget": True, "client_bit_budget": run.when_spent == "stop"}
+    for name in (name for name, ends in stops.items() if ends and getattr(run, name) is not None):
+        raise ValueError(
+            f"where the server's noise protects clients, no {name} may end the run: that would show how many devices "
+            "have answered, without any noise; end it by rounds"
         )
 
 

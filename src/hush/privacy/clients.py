@@ -13,6 +13,15 @@ Sampling hides a client only from an adversary who does not see the cohort, and 
 - A fixed number, of clients that remember nothing. With memory this is not proved: past rounds tell of who took part
   in them, hence of what others remember, differently for two neighbours, and to reveal all others' parts, as above,
   would reveal the client's own. Nothing is then credited to sampling.
+
+A client that retires after so many rounds of its own is one that remembers how often it has come, and sends nothing
+from then on. Where clients are drawn each by itself (Poisson) the first argument covers it: the coin of a round is
+independent of that count, and zero is a message within the bound. It rests on two things. What the others weigh stays
+1/(qN): a weight handed on would make their messages longer than the bound, and tell that somebody was drawn and
+declined (`Cohort.independent`). And who retires is decided by nothing but its own earlier rounds, so that a count of
+rounds stands for a budget of bits, also where messages differ in length. In a cohort of fixed size the weights are
+handed on: nothing is proved, and retiring is refused. That the run goes on for a number of rounds known beforehand is
+part of it all: one that ends when somebody's bits are spent tells of its cohorts by its length (`hush.runs.bits`).
 """
 
 from dataclasses import dataclass, replace

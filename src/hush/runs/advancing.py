@@ -42,7 +42,13 @@ class Advancing(Protocol):
     @property
     def has_personal_models(self) -> bool: ...
 
-    def advance(self, rounds: int, bit_budget: float | None = None, allowance: Array | None = None) -> int:
+    def advance(
+        self,
+        rounds: int,
+        bit_budget: float | None = None,
+        allowance: Array | None = None,
+        client_bit_budget: float | None = None,
+    ) -> int:
         """Make at most so many rounds, as far as the budgets pay; how many were made."""
 
     def evaluate(self) -> dict[str, Array]:

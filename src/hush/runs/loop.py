@@ -63,7 +63,7 @@ class Loop:
             raise ValueError(f"the checkpoint is of another run: different are {', '.join(different)}")
         self.limits.check_rounds(int(state["round"]))
         self.simulation.restore(state)
-        self.limits.check_bits(int(self.simulation.ledger.uplink_bits.max()))
+        self.limits.check_bits(self.simulation.ledger)
         self.seconds = float(state["seconds"])
         if (records := rows_of(state)) is not None:
             self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
@@ -140,8 +140,9 @@ class Loop:
             sample = until if self.samples is None else self.samples.thinning.after(now)
             block = min(at_once, until - now, sample - now)
             begin = time.perf_counter()
-            done = self.simulation.advance(block, self.limits.bit_budget, self.limits.allowance)
-            self.spent = self.limits.budgeted and done < block
+            limits = self.limits
+            done = self.simulation.advance(block, limits.bit_budget, limits.allowance, limits.client_bit_budget)
+            self.spent = done < block and self.simulation.stopped_by != ""  # and not by a signal
             took = time.perf_counter() - begin
             self.seconds += took
             if self.samples is not None and self.simulation.round == sample:

@@ -11,9 +11,11 @@ import pandas as pd
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag
 from hush.core.problem import Problem
+from hush.core.rehearsal import rehearse
 from hush.execution.admission import check_pair
-from hush.execution.lanes import check_sweep, lay_out
+from hush.execution.lanes import Sweep, check_sweep, lay_out
 from hush.execution.simulation import Simulation
+from hush.runs.bits import costs_of
 from hush.runs.limits import limits_of
 from hush.runs.loop import Loop
 from hush.runs.progress import Display
@@ -38,8 +40,9 @@ def run(
     seed: int = 0,
     repetitions: int | Sequence[int] = 1,
     evaluate_every: int = EVALUATE_EVERY,
-    sweep: Mapping[str, Sequence[float]] | None = None,
+    sweep: Sweep | None = None,
     bit_budget: float | None = None,
+    client_bit_budget: float | None = None,
     capacity: float | None = None,
     delta: float = DELTA,
     unit: str | None = None,
@@ -64,13 +67,16 @@ def run(
 
     rounds, seed, repetitions   how long, from which seed, how many independent repetitions (or a list of their numbers)
     evaluate_every              rounds between evaluations; the last round is always evaluated
-    sweep                       {"local.lr": [0.01, 0.1], …}: every point of the grid, in the same program
+    sweep                       {"local.lr": [0.01, 0.1], …}: every point of the grid, in the same program; or a list of
+                                points [{"local.lr": 0.1, "server.lr": 1.0}, …], whose settings go together
     bit_budget                  stop at the last round whose uplink bits, all clients together, it pays for; with it,
                                 `rounds` may be left out: as many as it pays for (paper fedpaq-dp, eq 11)
+    client_bit_budget           no client sends more uplink bits than these in the whole run: see `when_spent`
     capacity                    of the uplink in bits a second, shared by all: adds the column `channel_seconds`
     delta, unit, trust          of the privacy guarantee, which every run reports or says why there is none
-    epsilon, when_spent         a budget of ε at that δ: where it is spent, the run stops, or, with "retire" and where
-                                each client pays for its own rounds, the client takes part no more
+    epsilon                     a budget of ε at that δ, which ends the run where all clients pay alike
+    when_spent                  where a client has spent a budget of its own, of bits or of ε, the run stops; or, with
+                                "retire", that client takes part no more, and the others go on for all `rounds`
     evaluate_clients            measure the model, and each client's personal one, on that client's own data: means and
                                 the worst tenth in the records, each client in `result.clients`; if not said, this is
                                 done where clients have personal models
@@ -94,6 +100,7 @@ def run(
         evaluate_every=evaluate_every,
         sweep=sweep,
         bit_budget=bit_budget,
+        client_bit_budget=client_bit_budget,
         capacity=capacity,
         delta=delta,
         unit=unit,
@@ -135,7 +142,10 @@ def _prepared(
     check_sweep(algorithm, asked.sweep)
     lanes = lay_out(asked.repetitions, asked.sweep)
     spending = Spending(algorithm, problem, lanes, asked.rounds, asked.delta, asked.unit, asked.trust)
-    limits, allowance = limits_of(asked, spending)
+    if asked.client_bit_budget is not None:
+        rehearse(algorithm, problem)  # what costs are asked of keeps to the contract
+    priced = functools.cache(lambda: costs_of(algorithm, problem, lanes))
+    limits, allowance = limits_of(asked, spending, priced)
     simulation = Simulation(
         algorithm,
         problem,

@@ -12,6 +12,7 @@ from hush.core.paths import at_point
 from hush.core.problem import Problem
 from hush.execution.lanes import Lane
 from hush.privacy import Description, NoGuarantee, describe
+from hush.privacy.clients import UNSEEN
 from hush.privacy.printed import equation_13_noise, equation_16_noise
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +48,7 @@ class Spending:
             return [known[tuple(lane.settings.values())] for lane in lanes]
 
         self._described, self.clients = described, problem.population.clients
+        self._independent = all(phase.cohort.independent for phase in algorithm.phases)
         try:
             self.lanes = described(rounds or LONG)
         except NoGuarantee as error:
@@ -75,9 +77,30 @@ class Spending:
         return self.lanes[0].per_client
 
     @property
+    def trust(self) -> str:
+        """Who is trusted: a name from hush.privacy.TRUST."""
+        return self.lanes[0].first.trust
+
+    @property
     def may_retire(self) -> bool:
-        """Whether one client may stop alone: where others' ε does not rest on the number of those who take part."""
-        return self.per_client and self.lanes[0].first.trust == "local"
+        """Whether one client may stop alone: where nobody's ε rests on who else takes part, or what all weigh stays.
+
+        The second is proved at the head of hush.privacy.clients, for clients that are drawn each by itself.
+        """
+        alone = self.trust in UNSEEN and self.lanes[0].first.relation == "add-or-remove" and self._independent
+        return self.trust == "local" or alone
+
+    @property
+    def tells_who(self) -> bool:
+        """Whether the guarantee holds where all see who takes part: sampling is credited nothing, nor is absence."""
+        first = self.lanes[0]
+        releases = [release for phase in first.phases for each in phase.releases.values() for release, _ in each]
+        secret = first.first.relation == "add-or-remove" or any(release.sampled for release in releases)
+        return self.trust not in UNSEEN or not secret
+
+    def withdraw(self, reason: str) -> None:
+        """No guarantee after all: how the run ends would void it."""
+        self.lanes, self.reason = [], reason
 
     def rounds_within(self, epsilon: float) -> int:
         """How many rounds every lane can pay for, where all clients pay alike."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hush.core.check import flag, integer, known, positive, seed
-from hush.execution.lanes import numbered
+from hush.execution.lanes import Sweep, numbered
 from hush.settings.schema import Field, schema
 
 EVALUATE_EVERY = 10
@@ -28,11 +28,14 @@ class RunSettings:
 
     rounds, evaluate_every      how many rounds (in a file without a budget 100), and how many between evaluations
     seed, repetitions           where randomness begins; how many independent repetitions, or a list of their numbers
-    sweep                       values of float settings, by their paths; in a settings file, a table of its own
+    sweep                       values of float settings, by their paths, or a list of points; in a settings file, a
+                                table of its own, or an array of tables
     bit_budget                  stop at the last round that it pays for: uplink bits of all clients together
+    client_bit_budget           no client sends more uplink bits than these in the whole run
     capacity                    of the uplink, in bits a second: adds the time on the channel to the records
     delta, unit, trust          of the privacy guarantee: δ, example or client, and a name from hush.privacy.TRUST
-    epsilon, when_spent         a budget of ε, at whose end the run stops, or a client retires
+    epsilon                     a budget of ε
+    when_spent                  where a client has spent its own budget, of bits or of ε, the run stops or it retires
     evaluate_clients            measure models on each client's own data; if not said, where clients have personal ones
     watch                       keep the length and the angle of every client's update
     keep_models                 keep the model of every evaluation
@@ -45,8 +48,9 @@ class RunSettings:
     seed: int = field(default=0, metadata=ALWAYS)
     repetitions: int | Sequence[int] = field(default=1, metadata=ALWAYS)
     evaluate_every: int = EVALUATE_EVERY
-    sweep: Mapping[str, Sequence[float]] | None = field(default=None, metadata=ALWAYS)
+    sweep: Sweep | None = field(default=None, metadata=ALWAYS)
     bit_budget: float | None = None
+    client_bit_budget: float | None = field(default=None, metadata=WHERE_CLIENTS_RETIRE)
     capacity: float | None = None
     delta: float = field(default=DELTA, metadata=WHERE_CLIENTS_RETIRE)
     unit: str | None = field(default=None, metadata=WHERE_CLIENTS_RETIRE)
@@ -64,17 +68,17 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         if never_ends(self.keywords()):
-            raise ValueError("a run needs rounds, a bit_budget, or an epsilon at which to stop")
+            raise ValueError("a run needs rounds, a bit_budget, or an epsilon or a client_bit_budget at which to stop")
         for name in ("rounds", "clients_at_once", "devices", "sample_every"):
             if getattr(self, name) is not None:
                 integer(name, getattr(self, name))
-        for name in ("bit_budget", "capacity", "epsilon"):
+        for name in ("bit_budget", "client_bit_budget", "capacity", "epsilon"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
         positive("delta", self.delta)
         if self.delta >= 1:
             raise ValueError(f"delta must be a number above 0 and below 1, found {self.delta}")
-        known("thing to do when the privacy budget is spent", self.when_spent, WHEN_SPENT)
+        known("thing to do when a budget is spent", self.when_spent, WHEN_SPENT)
         seed("seed", self.seed)
         integer("evaluate_every", self.evaluate_every)
         if self.evaluate_clients is not None:
@@ -114,8 +118,8 @@ class RunSettings:
 
 def never_ends(asked: Mapping[str, Any]) -> bool:
     """Whether nothing that is asked for would end a run: clients that retire leave the rounds to go on without them."""
-    stops = asked.get("epsilon") is not None and asked.get("when_spent") != "retire"
-    return asked.get("rounds") is None and asked.get("bit_budget") is None and not stops
+    ends = ["rounds", "bit_budget"] + (["epsilon", "client_bit_budget"] if asked.get("when_spent") != "retire" else [])
+    return all(asked.get(name) is None for name in ends)
 
 
 def run_table() -> dict[str, Field]:
