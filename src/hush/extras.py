@@ -15,6 +15,7 @@ PACKAGES = {
     "matplotlib": Brought("plots need matplotlib", "report"),
     "arviz": Brought("diagnostics and netCDF files of posterior samples need arviz", "bayes"),
     "blackjax": Brought("reference posteriors need blackjax", "bayes"),
+    "optuna": Brought("a plan's search needs optuna", "plan"),
     "flwr": Brought("a federation over Flower needs flwr", "flower"),
     "torch": Brought("a torch.nn.Module as a model needs PyTorch", "torch"),
 }

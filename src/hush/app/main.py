@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hush.app import federation
+from hush.app import plan as planning
 from hush.app.failures import EPILOGUE, plainly, show_tracebacks
 from hush.extras import require
 from hush.version import __version__
@@ -278,6 +279,7 @@ def paper(
     papers.reproduce(name, figure, quick, out)
 
 
+app.command()(plainly(planning.plan))
 for command in federation.COMMANDS:
     app.command()(plainly(command))
 

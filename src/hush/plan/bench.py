@@ -7,7 +7,7 @@ same cohorts and batches wherever they can, and a measurement that was made once
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,28 +31,47 @@ class Measured(NamedTuple):
     bits: float  # of a message, in the mean
     most_bits: float  # of one client, in all
     seconds: float  # that a round took, of all lanes of the program
+    took: float  # seconds in all, compiling included
 
 
 class Bench:
     """Measurements, each made once."""
 
-    def __init__(self, scene: Scene, seed: int = 0, known: Mapping[Any, Measured] | None = None) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        seed: int = 0,
+        known: Mapping[Any, Measured] | None = None,
+        note: Callable[[Any, Measured], None] = lambda key, measured: None,
+    ) -> None:
         self.scene, self.seed = scene, seed
-        self.known: dict[Any, Measured] = dict(known or {})
+        self.known: dict[Any, Measured] = {}
+        self._earlier: dict[Any, Measured] = dict(known or {})
+        self.replayed = 0.0  # seconds that earlier measurements took
+        self.note = note
         self.width = WIDTH.get(jax.default_backend(), WIDE)
 
     def measure(
-        self, candidate: Candidate, points: Sequence[Point], rounds: int, repetitions: int = 1
+        self, candidate: Candidate, points: Sequence[Point], rounds: int, repetitions: Sequence[int] = (0,)
     ) -> list[list[Measured]]:
-        """Every point with so many repetitions after so many rounds."""
-        keys = [[_key(candidate, point, number, rounds) for number in range(repetitions)] for point in points]
-        lanes = [(point, number) for point in points for number in range(repetitions)]
+        """Every point with these repetitions after so many rounds."""
+        keys = [[_key(candidate, point, number, rounds) for number in repetitions] for point in points]
+        lanes = [(point, number) for point in points for number in repetitions]
+        self._recall(sum(keys, []))
         wanted = [lane for lane, key in zip(lanes, sum(keys, []), strict=True) if key not in self.known]
         for start in range(0, len(wanted), self.width):
             self._run(candidate, wanted[start : start + self.width], rounds)
         return [[self.known[key] for key in of_point] for of_point in keys]
 
+    def _recall(self, keys: Sequence[Any]) -> None:
+        """What an earlier sitting measured, with the time it took then."""
+        for key in keys:
+            if key in self._earlier and key not in self.known:
+                self.known[key] = self._earlier.pop(key)
+                self.replayed += self.known[key].took
+
     def _run(self, candidate: Candidate, wanted: list[tuple[Point, int]], rounds: int) -> None:
+        start = time.perf_counter()
         # A program is for so many lanes: the last is repeated where there are fewer.
         full = wanted + [wanted[-1]] * (self.width - len(wanted))
         algorithms = [candidate.at(point) for point, _ in full]
@@ -71,13 +90,17 @@ class Bench:
         seconds = (time.perf_counter() - began) / rounds
         scores, ledger = _scores(simulation), simulation.ledger
         taken = np.maximum(ledger.client_rounds.max(0).sum(1), 1)
+        took = (time.perf_counter() - start) / len(wanted)
         for index, (point, number) in enumerate(wanted):
-            self.known[_key(candidate, point, number, rounds)] = Measured(
+            key = _key(candidate, point, number, rounds)
+            self.known[key] = Measured(
                 float(scores[index]),
                 float(ledger.uplink_bits[index] / taken[index]),
                 float(ledger.client_uplink_bits[index].max()),
                 seconds,
+                took,
             )
+            self.note(key, self.known[key])
 
 
 def _key(candidate: Candidate, point: Point, repetition: int, rounds: int) -> Any:

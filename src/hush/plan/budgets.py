@@ -12,8 +12,16 @@ DELTA = 1e-5
 DEVIATIONS = 6.0
 
 
+# Any of these ends a run.
+ENDS = ("client_bits", "bits", "seconds", "energy", "client_steps", "rounds")
+
+
 class Infeasible(ValueError):
-    """No round of it can be paid for: which budget is too small, and what would be the least."""
+    """No round of it can be paid for: which budget is too small, and by a number what would be the least."""
+
+    def __init__(self, message: str, least: float = inf) -> None:
+        super().__init__(message)
+        self.least = least
 
 
 @dataclass(frozen=True)
@@ -58,10 +66,10 @@ class Budgets:
             raise ValueError(
                 f"seconds on the channel go with its capacity, found seconds={self.seconds}, capacity={self.capacity}"
             )
-        if all(getattr(self, name) is None for name in ("client_bits", "bits", "seconds", "client_steps", "rounds")):
+        if all(getattr(self, name) is None for name in ENDS):
             raise ValueError(
                 "a plan needs a budget that ends a run: bits of a client or of all, seconds with a capacity, "
-                "a client's steps, or rounds"
+                "energy on the air, a client's steps, or rounds"
             )
 
     @property
@@ -76,7 +84,8 @@ class Budgets:
         if paid < 1:
             raise Infeasible(
                 f"{self.client_bits:,.0f} bits of a client do not pay for one message of {bits:,.0f}: "
-                f"the least would be {bits:,.0f} bits per client"
+                f"the least would be {bits:,.0f} bits per client",
+                bits,
             )
         made = inf if self.client_steps is None else self.client_steps // steps
         if made < 1:
@@ -95,7 +104,8 @@ class Budgets:
             if rounds[-1] < 1:
                 raise Infeasible(
                     f"{self.uplink:,.0f} bits in all do not pay for one round of {clients:g} messages of {bits:,.0f}: "
-                    f"the least would be {clients * bits:,.0f} bits"
+                    f"the least would be {clients * bits:,.0f} bits",
+                    clients * bits,
                 )
         return max(1, floor(min(rounds)))
 

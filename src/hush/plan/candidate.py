@@ -43,7 +43,10 @@ class Draft:
     coordinates: tuple[Coordinate, ...]
     clients: int  # a round, in the mean
     steps: int
+    batch: int | None  # None is all that a client holds
+    variance: Callable[[int], float]  # q of the quantiser, by the number of parameters
     at_random: bool = False  # each client comes by a coin of its own
+    family_of: Callable[[Scene, Callable[[str, Any], Any]], "Draft"]  # that made it
     rounds: int | None = None  # no more than these, though the budgets may pay for more
     noise: Callable[[int, int], float] | None = None
     most_rounds: Callable[[], int] | None = None
@@ -52,6 +55,10 @@ class Draft:
     def start(self) -> dict[str, float]:
         """Where the sweep begins."""
         return {each.name: each.start for each in self.coordinates}
+
+    def under(self, scene: Scene) -> "Draft":
+        """The same choices under other budgets."""
+        return self.family_of(scene, lambda name, options: self.choices[name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +77,10 @@ class Candidate:
         """The algorithm at a point of the sweep."""
         return self.draft.build(point, self.rounds, self.noise)
 
-    @property
-    def work(self) -> float:
-        """Local steps of all clients in the whole run."""
-        return float(self.rounds * self.draft.clients * self.draft.steps)
+    def client_bits(self, population: int) -> float:
+        """What one client sends at the most in a whole run: in turn none comes more often than the others."""
+        turns = self.rounds if self.draft.at_random else ceil(self.rounds * self.draft.clients / population)
+        return min(turns, turns if self.participations is None else self.participations) * self.bits
 
 
 def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds: int | None = None) -> Candidate:
@@ -98,7 +105,7 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds:
         raise Infeasible(f"no round of {draft.clients} clients is within every client's budget")
     return Candidate(
         draft=draft,
-        name=named(draft),
+        name=named(draft, rounds),
         rounds=rounds,
         bits=each,
         bits_known=priced.exact,
@@ -107,6 +114,7 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds:
     )
 
 
-def named(draft: Draft) -> str:
-    """The choices, in a form to compare and to keep."""
-    return f"{draft.family}(" + ", ".join(f"{name}={value}" for name, value in draft.choices.items()) + ")"
+def named(draft: Draft, rounds: int) -> str:
+    """The choices and the rounds that came of them, in a form to compare and to keep."""
+    chosen = dict(draft.choices) | {"rounds": rounds}
+    return f"{draft.family}(" + ", ".join(f"{name}={value}" for name, value in chosen.items()) + ")"

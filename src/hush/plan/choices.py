@@ -1,6 +1,7 @@
 """What families choose from: whole numbers and names, and the numbers that are swept as lanes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hush.cohort import Cyclic, Everyone, Uniform
@@ -35,7 +36,8 @@ NEVER = 1e12
 LR = Coordinate("lr", 0.1, 3.0, 1e-3, 30.0)
 SERVER_LR = Coordinate("server_lr", 1.0, 1.7, 0.05, 5.0)
 DECAY = Coordinate("decay", 1e-3, 3000.0, 1e-3, 9.0)  # the last step size is 1/(1 + decay) of the first
-CLIP = Coordinate("clip", 0.3, 3.0, 1e-3, 100.0)
+CLIP = Coordinate("clip", 1.0, 3.0, 1e-3, 100.0)
+CLIPPED_LR = replace(LR, start=0.3)  # what is clipped may be longer
 MU = Coordinate("mu", 0.1, 10.0, 1e-3, 1.0)
 
 
@@ -79,6 +81,12 @@ def steps_and_batch(chosen: str) -> tuple[int, int | None]:
     """What `work` calls "10 x 20" or "2 x all"."""
     steps, batch = chosen.split(" x ")
     return int(steps), None if batch == "all" else int(batch)
+
+
+def variance(coding: str) -> Callable[[int], float]:
+    """q of a quantiser by the number of parameters: 0 where there is none."""
+    stages = quantiser(coding)
+    return lambda dimension: sum(stage.variance(dimension) for stage in stages)
 
 
 def quantiser(coding: str) -> tuple[Stage, ...]:

@@ -3,13 +3,13 @@
 A family is asked with a `pick(name, options)`, which the search answers, and drafts an algorithm of what was picked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from hush import algorithms
 from hush.core.algorithm import Algorithm
-from hush.plan import private
+from hush.core.check import nearest
+from hush.plan import air, private
 from hush.plan.candidate import Coordinate, Draft, Point
 from hush.plan.choices import (
     CODINGS,
@@ -23,6 +23,7 @@ from hush.plan.choices import (
     shrinking,
     sizes,
     steps_and_batch,
+    variance,
     work,
 )
 from hush.plan.scene import Scene
@@ -52,6 +53,9 @@ def _plain(name: str, made: Callable[..., Algorithm], codings: tuple[str, ...], 
             coordinates=(LR, *own, DECAY, SERVER_LR),
             clients=clients,
             steps=steps,
+            batch=batch,
+            variance=variance(coding),
+            family_of=family,
         )
 
     return family
@@ -66,9 +70,17 @@ PLAIN: dict[str, Family] = {
     "scaffold": _plain("scaffold", algorithms.scaffold, CODINGS),
 }
 
-FAMILIES: dict[str, Any] = PLAIN | private.FAMILIES
-
-
-def families_for(scene: Scene) -> dict[str, Family]:
-    """Those that fit what is asked for: with an ε, those that keep it."""
-    return dict(private.families_for(scene)) if scene.private else dict(PLAIN)
+def families_for(scene: Scene, names: Sequence[str] | None = None) -> dict[str, Family]:
+    """Those that fit what is asked for: with an ε, those that keep it; of these, the ones that are named."""
+    in_the_air = scene.budgets.trust in ("air", "secret-air")
+    found: dict[str, Family] = {}
+    if not in_the_air:
+        found |= private.families_for(scene) if scene.private else PLAIN
+    if scene.channel is not None:
+        found[air.FAMILY] = air.over_the_air
+    for name in names or ():
+        if name not in found:
+            raise ValueError(f"no algorithm {name!r} for what is asked for; {nearest(name, found)}")
+    if not found:
+        raise ValueError(f"trust={scene.budgets.trust!r} needs a channel over the air, found none")
+    return {name: family for name, family in found.items() if not names or name in names}

@@ -8,6 +8,7 @@ from hush.plan.families import Family
 from hush.plan.scene import Scene
 
 Choices = Mapping[str, Any]
+ORDER = ("clients", "rounds", "coding", "local", "bands")  # in which choices are moved
 
 # What to begin with: the nearest that a menu has to it.
 FIRST = {
@@ -16,8 +17,8 @@ FIRST = {
         {"local": "10 x 20", "clients": 0.2, "coding": "1 elias", "rounds": 40, "bands": 4},
     ],
     "private": [
-        {"local": "5 x 20", "clients": 0.2, "coding": "1/256 dense", "rounds": 80, "bands": 4},
-        {"local": "10 x 20", "clients": 0.5, "coding": "1/256 dense", "rounds": 40, "bands": 8},
+        {"local": "10 x 20", "clients": 0.2, "coding": "7/256 dense", "rounds": 80, "bands": 4},
+        {"local": "20 x 20", "clients": 0.2, "coding": "none", "rounds": 40, "bands": 8},
     ],
 }
 
@@ -62,7 +63,7 @@ def _apart(one: tuple[int, int | None], other: tuple[int, int | None]) -> float:
 def neighbours(choices: Choices, options: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """One choice moved by one place, up and down; local work by its steps or by its batch."""
     found = []
-    for name in choices:
+    for name in sorted(choices, key=ORDER.index):
         if name in options:
             near = _near_work(choices[name], options[name]) if name == "local" else _beside(choices[name], options[name])
             found += [dict(choices) | {name: value} for value in near]

@@ -13,9 +13,9 @@ from hush.plan.budgets import Infeasible
 from hush.plan.candidate import Draft, Point
 from hush.plan.choices import (
     CLIP,
+    CLIPPED_LR,
     CODINGS,
     DECAY,
-    LR,
     ROUNDS,
     SERVER_LR,
     Pick,
@@ -24,6 +24,7 @@ from hush.plan.choices import (
     shrinking,
     sizes,
     steps_and_batch,
+    variance,
     work,
 )
 from hush.plan.scene import Scene
@@ -86,9 +87,12 @@ def client_level(name: str) -> Family:
             choices={"local": local, "clients": clients, "coding": coding, "rounds": rounds}
             | ({} if bands is None else {"bands": bands}),
             build=build,
-            coordinates=(LR, CLIP, SERVER_LR, DECAY),
+            coordinates=(CLIP, CLIPPED_LR, SERVER_LR, DECAY),
             clients=clients,
             steps=steps,
+            batch=batch,
+            variance=variance(coding),
+            family_of=family,
             at_random=kind["draw"] == "poisson",
             rounds=rounds,
         )
@@ -127,9 +131,12 @@ def example_level(scene: Scene, pick: Pick) -> Draft:
         family="private_fedpaq",
         choices={"local": local, "clients": clients, "coding": coding, "rounds": rounds},
         build=build,
-        coordinates=(LR, CLIP, SERVER_LR, DECAY),
+        coordinates=(CLIP, CLIPPED_LR, SERVER_LR, DECAY),
         clients=clients,
         steps=steps,
+        batch=batch,
+        variance=variance(coding),
+        family_of=example_level,
         rounds=rounds,
     )
     return replace(draft, noise=lambda rounds, turns: noise_for(scene, draft, fewest, turns, scene.budgets.trust))
@@ -177,6 +184,3 @@ def families_for(scene: Scene) -> dict[str, Family]:
         known = ", ".join(str(name) for name in BY_TRUST if name is not None)
         raise ValueError(f"a plan knows no algorithm for trust={budgets.trust!r}; known: {known}")
     return {name: client_level(name) for name in BY_TRUST[budgets.trust]}
-
-
-FAMILIES: dict[str, Family] = {name: client_level(name) for name in KINDS} | {"private_fedpaq": example_level}

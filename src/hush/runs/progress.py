@@ -18,7 +18,7 @@ from hush.report import formatting
 SECONDS_BETWEEN_LINES = 1.0
 
 
-class _Forgiving:
+class Forgiving:
     """A stream that drops what it cannot write: rich would leave the program, or fail in a thread of its own."""
 
     def __init__(self, stream: Any) -> None:
@@ -52,7 +52,7 @@ class Display:
         self._numbers = ""
 
     def __enter__(self) -> Self:
-        if _is_terminal(self._stream):
+        if is_terminal(self._stream):
             self._safely(self._begin)
         return self
 
@@ -92,7 +92,7 @@ class Display:
             self._stop()
 
     def _begin(self) -> None:
-        stream = cast(TextIO, _Forgiving(self._stream))
+        stream = cast(TextIO, Forgiving(self._stream))
         console = Console(file=stream, force_terminal=True, force_jupyter=False, markup=False, highlight=False)
         live = Progress(
             TextColumn("round {task.completed:,.0f}/{task.total:,.0f}", style="bold"),
@@ -150,7 +150,7 @@ class Display:
         self._stream.flush()
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
     if os.environ.get("TERM") == "dumb":  # cannot move its cursor
         return False
     try:

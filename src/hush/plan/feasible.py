@@ -1,0 +1,31 @@
+"""Whether anything fits the budgets at all, before the search begins; and if not, what the least would be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hush.plan.budgets import Infeasible
+from hush.plan.candidate import admitted
+from hush.plan.families import Family
+from hush.plan.menus import options_of
+from hush.plan.scene import Scene
+
+SHOWN = 3  # reasons
+
+
+def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
+    """Refuse budgets under which no candidate makes one round, by the one that comes nearest."""
+    refused: list[Infeasible] = []
+    for family in families.values():
+        options = options_of(scene, family)
+        # The fewest clients and the least work: whatever is cheapest of the rest is among these.
+        least = {name: values[0] for name, values in options.items()}
+        for coding in options.get("coding", ("none",)):
+            try:
+                admitted(scene, family(scene, lambda name, _: (least | {"coding": coding})[name]))  # noqa: B023
+            except Infeasible as error:
+                refused.append(error)
+            else:
+                return
+    refused.sort(key=lambda error: error.least)
+    reasons = "; ".join(dict.fromkeys(str(error) for error in refused[:1]))
+    raise ValueError(f"nothing fits these budgets: {reasons}")

@@ -1,0 +1,21 @@
+"""The files of a plan's answer."""
+
+from dataclasses import replace
+
+from hush.plan.answer import Plan
+from hush.plan.folder import NETWORK, SETTINGS, TRIALS, PlanFolder
+from hush.plan.written import network_tables, run_tables
+from hush.privacy import NoGuarantee
+from hush.settings import dumps
+
+
+def write(answer: Plan, files: PlanFolder) -> Plan:
+    """Everything that is worth keeping, in the plan's folder."""
+    best, scene = answer.best[0], answer.scene
+    files.write(TRIALS, answer.trials.to_csv(index=False))
+    files.write(SETTINGS, dumps(run_tables(scene, best, answer.target)))
+    try:
+        files.write(NETWORK, dumps(network_tables(scene, best, answer.target)))
+    except NoGuarantee as error:
+        answer = replace(answer, findings=dict(answer.findings) | {"network": str(error)})
+    return answer
