@@ -6,15 +6,15 @@ import numpy as np
 
 from hush import algorithms
 from hush.core.algorithm import Algorithm
-from hush.plan.budgets import Infeasible
+from hush.plan.budgets import LONG, Infeasible
 from hush.plan.candidate import Draft, Point
 from hush.plan.choices import CLIP, SERVER_LR, Pick, sizes, steps_and_batch, variance, work
 from hush.plan.scene import Scene
 from hush.privacy import NoGuarantee, describe
+from hush.privacy.shown import rounded_up
 
 FAMILY = "over_the_air"
 STEP_SIZE = 0.1  # of local steps; what is sent is clipped, so that the server's step size decides
-LONG = 10_000  # rounds: nobody plans for more
 
 
 def over_the_air(scene: Scene, pick: Pick) -> Draft:
@@ -73,5 +73,9 @@ def _most_rounds(scene: Scene, algorithm: Algorithm, clients: int) -> int:
             raise Infeasible(str(error)) from error
         most = min(most, found.rounds_within(budgets.epsilon, found.different[0], budgets.delta))
         if most < 1:
-            raise Infeasible(f"ε = {budgets.epsilon:g} is less than what one round over this channel costs")
+            least = found.epsilon([1] * len(found.phases), found.different[0], budgets.delta)
+            raise Infeasible(
+                f"ε = {budgets.epsilon:g} does not pay for one round over this channel: "
+                f"the least would be {rounded_up(least)}"
+            )
     return floor(most)

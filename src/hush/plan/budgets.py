@@ -7,6 +7,7 @@ from hush.core.check import integer, known, positive
 from hush.privacy import TRUST, UNITS
 
 DELTA = 1e-5
+LONG = 10_000  # rounds: nobody plans for more
 # A random number of clients may come to more than its mean: a budget of all bits keeps so many deviations back, which
 # are exceeded less than once in 10⁹ runs.
 DEVIATIONS = 6.0
@@ -98,7 +99,7 @@ class Budgets:
         `at_random` clients come each by a coin of its own: their number varies, and so does what a round costs.
         """
         often = self.participations(bits, steps)
-        rounds = [inf if self.rounds is None else float(self.rounds), often * population / clients]
+        rounds = [LONG if self.rounds is None else self.rounds, often * population / clients]
         if bits and self.uplink < inf:
             rounds.append(_within(self.uplink / bits, clients, population if at_random else None))
             if rounds[-1] < 1:

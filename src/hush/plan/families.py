@@ -10,6 +10,7 @@ from hush import algorithms
 from hush.core.algorithm import Algorithm
 from hush.core.check import nearest
 from hush.plan import air, private
+from hush.plan.budgets import ENDS
 from hush.plan.candidate import Coordinate, Draft, Point
 from hush.plan.choices import (
     CODINGS,
@@ -72,9 +73,9 @@ PLAIN: dict[str, Family] = {
 
 def families_for(scene: Scene, names: Sequence[str] | None = None) -> dict[str, Family]:
     """Those that fit what is asked for: with an ε, those that keep it; of these, the ones that are named."""
-    in_the_air = scene.budgets.trust in ("air", "secret-air")
-    found: dict[str, Family] = {}
-    if not in_the_air:
+    budgets, found = scene.budgets, dict[str, Family]()
+    ended = any(getattr(budgets, name) is not None for name in ENDS if name != "energy")
+    if ended and budgets.trust not in ("air", "secret-air"):
         found |= private.families_for(scene) if scene.private else PLAIN
     if scene.channel is not None:
         found[air.FAMILY] = air.over_the_air

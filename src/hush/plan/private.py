@@ -28,8 +28,10 @@ from hush.plan.choices import (
     work,
 )
 from hush.plan.scene import Scene
-from hush.privacy import EqualClients, NoGuarantee, calibrate
+from hush.privacy import EqualClients, NoGuarantee, calibrate, describe
+from hush.privacy.accounting import MOST_NOISE
 from hush.privacy.calibration import OutOfReach
+from hush.privacy.shown import rounded_up
 from hush.privacy.who import Clients
 
 Family = Callable[[Scene, Pick], Draft]
@@ -158,10 +160,20 @@ def noise_for(scene: Scene, draft: Draft, clients: Clients, rounds: int, trust: 
                 trust=trust,
                 dimension=scene.dimension,
             )
-        except (NoGuarantee, OutOfReach) as error:
+        except OutOfReach as error:
+            least = _least(scene, draft, clients, trust)
+            raise Infeasible(f"{error}; the least for one round would be ε = {rounded_up(least)}") from error
+        except NoGuarantee as error:
             raise Infeasible(f"ε = {budgets.epsilon:g} at δ = {budgets.delta:g}: {error}") from error
         scene.known_noise[key] = known
     return known
+
+
+def _least(scene: Scene, draft: Draft, clients: Clients, trust: str | None) -> float:
+    """ε of one round with as much noise as there may be."""
+    loudest = draft.build(draft.start, 1, MOST_NOISE)
+    unit, dimension = scene.budgets.unit, scene.dimension
+    return describe(loudest, clients, 1, unit=unit, trust=trust, dimension=dimension).most(scene.budgets.delta)
 
 
 def _mechanism(draft: Draft) -> tuple[Any, ...]:

@@ -30,6 +30,9 @@ class Scene:
                 f"found {self.problem.population.clients}"
             )
 
+        if self.budgets.energy is not None and self.channel is None:
+            raise ValueError("energy is what clients put on the air: a budget of it needs the channel, found none")
+
     @property
     def population(self) -> Population:
         """Who there is in the problem that candidates are tried on."""

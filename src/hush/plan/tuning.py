@@ -18,6 +18,7 @@ from hush.plan.budgets import Budgets, Infeasible
 from hush.plan.candidate import Candidate, admitted
 from hush.plan.families import Family, families_for
 from hush.plan.feasible import check_feasible
+from hush.plan.private import KINDS
 from hush.plan.scene import Scene
 from hush.privacy import Description, describe
 from hush.privacy.selection import Trials, behind_server, noise_growth, selected
@@ -57,7 +58,7 @@ def tune(
         raise ValueError("tuning on private data is paid for in ε, found a budget without one")
     runs = Trials("geometric", 10.0) if trials is None else trials
     scene = Scene(problem, problem.population, budgets)
-    families = families_for(scene, algorithms)
+    families = of_one_relation(families_for(scene, algorithms))
     check_feasible(scene, families)
     drawn = listed(scene, families, candidates, np.random.default_rng(seed))
     growth = noise_growth(
@@ -85,6 +86,12 @@ def tune(
         growth=growth,
         description=own,
     )
+
+
+def of_one_relation(families: Mapping[str, Family]) -> dict[str, Family]:
+    """Those in which a neighbour is the same: no ε covers clients that come by a coin and others that take turns."""
+    by_coin = {name: family for name, family in families.items() if KINDS.get(name, {}).get("draw") == "poisson"}
+    return by_coin or dict(families)
 
 
 def listed(
