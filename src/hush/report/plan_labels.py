@@ -1,0 +1,117 @@
+"""Words beside points, so that none lies on another: what has no room is left out, and the page's tables have it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
+
+from hush.report.style import FONT, INK, SOFT
+
+LONGEST = 34  # letters of a label
+LIFTS = (5, 19, 33, 47, 61)  # how far from its point a label may be, in points
+LINE = 0.062  # of the axes' height, from one line of words to the next
+NEAR = 2.0  # dots that words keep from lines and points
+
+
+def shortened(label: Any) -> str:
+    """So many letters of a label."""
+    said = str(label)
+    return said if len(said) <= LONGEST else said[: LONGEST - 1].rstrip(" ,;") + "…"
+
+
+def spread(ax: Axes, x: Sequence[float], y: Sequence[float], names: Sequence[str], colours: Sequence[str]) -> None:
+    """Names to the right of the axes, each as near to the height of its point as the others leave it."""
+    if not names:
+        return
+    ax.autoscale_view(scalex=False)
+    data = ax.transData.transform(np.column_stack([x, y]))
+    heights = ax.transAxes.inverted().transform(data)[:, 1]
+    order = np.argsort(-heights, kind="stable")
+    # The lowest that each may stand, from the top, and then all moved by what the last went below the axes.
+    places = heights[order].copy()
+    for number in range(1, len(places)):
+        places[number] = min(places[number], places[number - 1] - LINE)
+    for number in range(len(places) - 1, -1, -1):
+        lower = 0.0 if number == len(places) - 1 else places[number + 1] + LINE
+        places[number] = max(places[number], lower)
+    for number, height in zip(order, places, strict=True):
+        ax.annotate(
+            names[number], (x[number], y[number]), (1.05, height), textcoords=ax.transAxes, va="center",
+            fontsize=FONT, color=INK, parse_math=False, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colours[number], "linewidth": 0.9, "shrinkA": 1, "shrinkB": 3},
+        )  # fmt: skip
+
+
+def place(
+    ax: Axes,
+    wanted: Sequence[tuple[float, float, str, str]],
+    steps: np.ndarray[Any, np.dtype[np.float64]],
+    asked: tuple[float | None, str],
+    up: int,
+) -> None:
+    """Labels (x, y, words, colour), the most wanted first, on the empty side of a front of `steps` [n, 2].
+
+    Nothing is above and to the left of a front. Its own steps, and what stands there already, are kept free.
+    """
+    taken = _segments(ax, steps)
+    taken += _line_with_words(ax, *asked) if asked[0] is not None else []
+    inside = ax.get_window_extent().padded(1.0)
+    for x, y, words, colour in wanted:
+        tries: list[tuple[float, float]] = [(-7.0, up * lift) for lift in LIFTS]
+        tries += [(7.0, -up * lift) for lift in LIFTS] + [(7.0, up * lift) for lift in LIFTS]
+        for offset in tries:
+            label = _label(ax, (x, y), offset, words, colour)
+            box = _box(label)
+            fits = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+            if fits and not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            label.remove()
+
+
+def _label(ax: Axes, point: tuple[float, float], offset: tuple[float, float], words: str, colour: str) -> Annotation:
+    far = abs(offset[1]) > LIFTS[0]
+    leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3} if far else None
+    return ax.annotate(
+        words, point, offset, textcoords="offset points", ha="right" if offset[0] < 0 else "left",
+        va="bottom" if offset[1] > 0 else "top", fontsize=FONT, color=colour, parse_math=False, arrowprops=leader,
+        zorder=6, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _box(label: Annotation) -> Bbox:
+    """Where the words alone are, without the line that leads to them."""
+    label.update_positions(_renderer(label))
+    return Bbox(super(Annotation, label).get_window_extent(_renderer(label)).get_points())
+
+
+def _renderer(label: Annotation) -> Any:
+    figure = label.get_figure(root=True)
+    assert figure is not None, "a label is made on axes"
+    return figure.canvas.get_renderer()  # type: ignore[attr-defined]
+
+
+def _segments(ax: Axes, steps: np.ndarray[Any, np.dtype[np.float64]]) -> list[Bbox]:
+    """A front's flats and rises, as thin boxes of dots."""
+    dots = ax.transData.transform(steps)
+    right = ax.get_window_extent().x1
+    flats = [Bbox([[x, y], [after, y]]) for (x, y), after in zip(dots, [*dots[1:, 0], right], strict=True)]
+    rises = [Bbox([[b[0], min(a[1], b[1])], [b[0], max(a[1], b[1])]]) for a, b in zip(dots, dots[1:], strict=False)]
+    return [box.padded(NEAR) for box in flats + rises]
+
+
+def _line_with_words(ax: Axes, x: float | None, words: str) -> list[Bbox]:
+    """What was asked for, named at the foot of its line."""
+    assert x is not None, "a line is somewhere"
+    area = ax.get_window_extent()
+    across = ax.transData.transform((x, 1.0))[0]
+    left = across > (area.x0 + area.x1) / 2
+    label = ax.annotate(
+        words, (x, 0.0), (-5 if left else 5, 5), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
+        ha="right" if left else "left", va="bottom", fontsize=FONT, color=INK, parse_math=False,
+        annotation_clip=False,
+    )  # fmt: skip
+    return [Bbox([[across, area.y0], [across, area.y1]]).padded(NEAR), _box(label)]

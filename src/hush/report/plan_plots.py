@@ -1,0 +1,228 @@
+"""Pictures of a plan: the race, the finalists, what more of a budget would buy, and which choices matter."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from hush.privacy.shown import rounded_up
+from hush.report import formatting
+from hush.report.plan_labels import place, shortened, spread
+from hush.report.plan_scores import Scale, front_of
+from hush.report.plots import DECADES
+from hush.report.style import FONT, GRID, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress, say, settled
+
+LARGE = (5.6, 3.7)  # two in a row
+DODGE = 1.018  # between the intervals of two finalists that end at the same place
+CHOSEN = PALETTE[1]
+
+
+class Budget(NamedTuple):
+    """What a front is drawn against."""
+
+    label: str
+    of_best: str  # the column of the best five that holds it
+    said: Callable[[float], str]
+
+
+BUDGETS = {
+    "bits": Budget("bits of a client", "client_bits", formatting.bits),
+    "epsilon": Budget("ε", "epsilon", rounded_up),
+}
+
+
+def looks(trials: pd.DataFrame) -> pd.DataFrame:
+    """Each candidate at each share of its rounds, once: as it was looked at with most repetitions, and last."""
+    table = trials.assign(share=trials["run"].astype(float) / trials["rounds"].astype(float))
+    ordered = table.sort_values(["trial", "share", "repetitions"], kind="stable")
+    return ordered.drop_duplicates(["trial", "share"], keep="last").reset_index(drop=True)
+
+
+def race(trials: pd.DataFrame, best: pd.DataFrame, scale: Scale) -> Drawing:
+    """Scores over the share of rounds that was run: a faint line for each candidate, the finalists strong.
+
+    Finalists are known again by a column `trial` of the best; without it, only where they ended is drawn.
+    """
+    figure = drawing(*LARGE)
+    ax = figure.subplots()
+    dress(ax)
+    seen = looks(trials)
+    seen = seen[np.isfinite(seen["score"].astype(float)) & (seen["share"] > 0)]
+    finalists = list(best["trial"]) if "trial" in best.columns else []
+    for trial, rows in seen.groupby("trial", sort=True):
+        if trial not in finalists:
+            _line(ax, rows, scale, {"color": SOFT, "linewidth": 0.8, "alpha": 0.35, "markersize": 2.5})
+    for number, trial in enumerate(finalists):
+        strong = {"color": PALETTE[number % len(PALETTE)], "linewidth": 2.0, "markersize": 4.5, "zorder": 3}
+        _line(ax, seen[seen["trial"] == trial], scale, strong)
+    _ends(ax, best, scale)
+    if ax.lines:
+        _shares(ax, float(seen["share"].min()) if len(seen) else 1.0)
+        _scale(ax)
+        named = [(row, float(value)) for row, value in enumerate(scale.shown(best["score"])) if np.isfinite(value)]
+        names = [f"{best['rank'].iloc[row]}  {shortened(best['algorithm'].iloc[row])}" for row, _ in named]
+        colours = [PALETTE[row % len(PALETTE)] for row, _ in named]
+        spread(ax, [DODGE**row for row, _ in named], [value for _, value in named], names, colours)
+    else:
+        say(ax, "no finite scores")
+    ax.set_xlabel("share of its rounds that was run")
+    ax.set_ylabel(scale.axis)
+    return settled(figure)
+
+
+def _line(ax: Axes, rows: pd.DataFrame, scale: Scale, look: dict[str, Any]) -> None:
+    ax.plot(rows["share"], scale.shown(rows["score"]), marker="o", markeredgewidth=0, gid="candidate", **look)
+
+
+def _ends(ax: Axes, best: pd.DataFrame, scale: Scale) -> None:
+    """Where the finalists ended, and how sure that is, side by side."""
+    for number, row in enumerate(best.to_dict("records")):
+        value, colour, place_of = scale.shown(row["score"]), PALETTE[number % len(PALETTE)], DODGE**number
+        if np.isfinite(value):
+            ax.vlines(place_of, *scale.shown([row["low"], row["high"]]), color=colour, linewidth=1.8, gid="interval")
+            ax.plot([place_of], [value], "o", color=colour, markersize=4.5, zorder=4, gid="finalist")
+
+
+def _shares(ax: Axes, least: float) -> None:
+    """Each halving of the candidates doubles the rounds of those that are left: so does each step of the axis."""
+    ax.set_xscale("log", base=2)
+    smallest = min(int(np.floor(np.log2(least))), -1)
+    ax.set_xlim(2.0**smallest * 0.92, DODGE**6)
+    ax.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(max(smallest, -8), 1)]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
+
+
+def _scale(ax: Axes) -> None:
+    """Losses may lie many decades apart."""
+    low, high = ax.dataLim.y0, ax.dataLim.y1
+    if low > 0 and high / low > DECADES:
+        ax.set_yscale("log")
+        ax.grid(visible=True, axis="y", which="major", color=GRID, linewidth=0.8)
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
+
+
+def finalists(best: pd.DataFrame, scale: Scale) -> Drawing:
+    """The best few beside each other, from near: means with their intervals."""
+    figure = drawing(LARGE[0], 1.2 + 0.5 * len(best))
+    ax = figure.subplots()
+    dress(ax, grid="x")
+    names = [f"{rank}  {shortened(name)}" for rank, name in zip(best["rank"], best["algorithm"], strict=True)]
+    places = np.arange(len(best))
+    for number, row in enumerate(best.to_dict("records")):
+        colour = PALETTE[number % len(PALETTE)]
+        ends = scale.shown([row["low"], row["high"]])
+        ax.hlines(number, *ends, color=colour, linewidth=6, alpha=0.35, gid="interval")
+        ax.plot(scale.shown([row["score"]]), [number], "o", color=colour, markersize=7, gid="finalist")
+        ax.annotate(
+            scale.said(row["score"]), (0, number), (1.02, number), xycoords=ax.get_yaxis_transform(),
+            textcoords=ax.get_yaxis_transform(), va="center", fontsize=FONT, color=INK, parse_math=False,
+        )  # fmt: skip
+    ax.set_yticks(places)
+    for label, name in zip(ax.set_yticklabels([""] * len(names)), names, strict=True):
+        label.set(parse_math=False, text=name)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_ylim(len(best) - 0.5, -0.5)
+    ax.margins(x=0.08)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlabel(f"{scale.axis}, mean and 95 % interval")
+    return settled(figure)
+
+
+def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | None, best: pd.DataFrame) -> Drawing:
+    """Scores against a budget: all points faint, the front as steps, what was asked, and what was chosen."""
+    figure = drawing(*LARGE)
+    ax = figure.subplots()
+    dress(ax)
+    shown = points[np.isfinite(points["score"].astype(float)) & (points["budget"].astype(float) > 0)]
+    ax.set_ylabel(scale.axis)
+    ax.set_xlabel(against.label)
+    if not np.isfinite(shown["budget"].astype(float)).any():
+        say(ax, "no finite scores")
+        return settled(figure)
+    steps = front_of(shown)
+    ax.scatter(shown["budget"], scale.shown(shown["score"]), s=14, color=SOFT, alpha=0.35, linewidths=0, gid="points")
+    budgets, values = steps["budget"].to_numpy(float), scale.shown(steps["score"])
+    ax.vlines(budgets, *scale.shown(steps[["low", "high"]].to_numpy(float).T), color=PALETTE[0], linewidth=1.2)
+    chosen = _chosen(ax, best, against, scale)
+    _logarithmic(ax, [*shown["budget"].astype(float), *(asked,) * (asked is not None), *chosen[:1]], against)
+    _scale(ax)
+    ax.margins(y=0.16)
+    reach = [*budgets, ax.get_xlim()[1]]
+    ax.step(reach, [*values, values[-1]], where="post", color=PALETTE[0], linewidth=2.0, gid="front")
+    ax.plot(budgets, values, "o", color=PALETTE[0], markersize=5, gid="front points")
+    if asked is not None:
+        ax.axvline(asked, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), gid="asked")
+    settled(figure)
+    _labels(ax, steps, chosen, (asked, "" if asked is None else f"asked: {against.said(asked)}"), scale)
+    return figure
+
+
+def _chosen(ax: Axes, best: pd.DataFrame, against: Budget, scale: Scale) -> tuple[float, ...]:
+    """The first of the best five, ringed: its budget and score; nothing where it has none."""
+    if best.empty or against.of_best not in best.columns:
+        return ()
+    found = float(best[against.of_best].iloc[0]), float(scale.shown(best["score"].iloc[0]))
+    if not (np.isfinite(found).all() and found[0] > 0):
+        return ()
+    ax.plot(*found, "o", color="none", markeredgecolor=CHOSEN, markeredgewidth=2, markersize=11, zorder=5, gid="chosen")
+    return found
+
+
+def _logarithmic(ax: Axes, budgets: Sequence[float], against: Budget) -> None:
+    """A logarithmic axis with room for words on both sides, however near to each other the budgets are."""
+    finite = [value for value in budgets if np.isfinite(value) and value > 0]
+    ax.set_xscale("log")
+    decades = max(np.log10(max(finite) / min(finite)), 0.3)
+    ax.set_xlim(min(finite) / 10 ** (0.12 * decades), max(finite) * 10 ** (0.12 * decades))
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: against.said(float(f"{value:.6g}"))))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _labels(
+    ax: Axes, steps: pd.DataFrame, chosen: tuple[float, ...], asked: tuple[float | None, str], scale: Scale
+) -> None:
+    """Words beside the points: the chosen one, then whatever begins to be best at each step, as far as there is room."""
+    wanted: list[tuple[float, float, str, str]] = []
+    if chosen:
+        wanted.append((*chosen, "chosen", CHOSEN))  # type: ignore[arg-type]
+    changed = steps[steps["label"] != steps["label"].shift()]
+    values = scale.shown(changed["score"])
+    named = zip(changed["budget"].astype(float), values, changed["label"], strict=True)
+    wanted += [(budget, value, shortened(label), PALETTE[0]) for budget, value, label in reversed(list(named))]
+    budgets, heights = steps["budget"].to_numpy(float), scale.shown(steps["score"])
+    place(ax, wanted, np.column_stack([budgets, heights]), asked, scale.up)
+
+
+def effects(table: pd.DataFrame, scale: Scale) -> Drawing:
+    """A bar for each choice, the largest first, with its best value and what that rests on."""
+    ordered = table.assign(effect=table["effect"].astype(float)).sort_values("effect", ascending=False, kind="stable")
+    figure = drawing(8.2, 0.8 + 0.36 * len(ordered))
+    ax = figure.subplots()
+    dress(ax, grid="x")
+    lengths = abs(scale.factor) * np.nan_to_num(ordered["effect"].to_numpy(), nan=0.0, posinf=0.0, neginf=0.0)
+    colours = [PALETTE[0] if length >= 0 else PALETTE[1] for length in lengths]
+    ax.barh(range(len(ordered)), lengths, height=0.62, color=colours)
+    for number, row in enumerate(ordered.to_dict("records")):
+        words = f"{scale.gain(row['effect'])}   best: {shortened(row['best'])}"
+        counted = f"   ({formatting.count(row['comparisons'])} comparisons)"
+        ax.annotate(
+            words + counted, (max(lengths[number], 0.0), number), (6, 0), textcoords="offset points", va="center",
+            fontsize=FONT, color=INK, parse_math=False, annotation_clip=False,
+        )  # fmt: skip
+    ax.set_yticks(range(len(ordered)))
+    for label, name in zip(ax.set_yticklabels([""] * len(ordered)), ordered["choice"], strict=True):
+        label.set(parse_math=False, text=shortened(name))
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(ordered) - 0.5, -0.5)
+    longest = max(float(lengths.max(initial=0.0)), 1e-12)
+    ax.set_xlim(min(1.1 * float(lengths.min(initial=0.0)), 0.0), 1.7 * longest)
+    ax.axvline(0, color=SOFT, linewidth=0.8)
+    ax.set_xlabel(scale.gain_label)
+    return settled(figure)
