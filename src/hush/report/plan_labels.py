@@ -1,19 +1,30 @@
 """Words beside points, so that none lies on another: what has no room is left out, and the page's tables have it."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from hush.report.style import FONT, INK, SOFT
+from hush.report.style import FONT, INK, PAPER, SOFT
 
 LONGEST = 34  # letters of a label
 LIFTS = (5, 19, 33, 47, 61)  # how far from its point a label may be, in points
 LINE = 0.062  # of the axes' height, from one line of words to the next
+RING = 7.0  # dots around a ringed point
 NEAR = 2.0  # dots that words keep from lines and points
+
+
+class Words(NamedTuple):
+    """A label to be, and its point."""
+
+    x: float
+    y: float
+    said: str
+    colour: str
 
 
 def shortened(label: Any) -> str:
@@ -41,30 +52,32 @@ def spread(ax: Axes, x: Sequence[float], y: Sequence[float], names: Sequence[str
         ax.annotate(
             names[number], (x[number], y[number]), (1.05, height), textcoords=ax.transAxes, va="center",
             fontsize=FONT, color=INK, parse_math=False, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colours[number], "linewidth": 0.9, "shrinkA": 1, "shrinkB": 3},
+            arrowprops={"arrowstyle": "-", "color": colours[number], "linewidth": 0.9, "shrinkA": 2, "shrinkB": 3,
+                        "relpos": (0, 0.5)},
         )  # fmt: skip
 
 
 def place(
     ax: Axes,
-    wanted: Sequence[tuple[float, float, str, str]],
+    wanted: Sequence[Words],
     steps: np.ndarray[Any, np.dtype[np.float64]],
+    rings: Sequence[tuple[float, ...]],
     asked: tuple[float | None, str],
     up: int,
 ) -> None:
-    """Labels (x, y, words, colour), the most wanted first, on the empty side of a front of `steps` [n, 2].
+    """Labels, the most wanted first, on the empty side of a front of `steps` [n, 2].
 
-    Nothing is above and to the left of a front. Its own steps, and what stands there already, are kept free.
+    Nothing is above and to the left of a front. Its steps, `rings` and what stands there already are kept free.
     """
     taken = _segments(ax, steps)
+    taken += [Bbox([dots, dots]).padded(RING) for dots in map(ax.transData.transform, rings)]
     taken += _line_with_words(ax, *asked) if asked[0] is not None else []
     inside = ax.get_window_extent().padded(1.0)
-    for x, y, words, colour in wanted:
-        tries: list[tuple[float, float]] = [(-7.0, up * lift) for lift in LIFTS]
-        tries += [(7.0, -up * lift) for lift in LIFTS] + [(7.0, up * lift) for lift in LIFTS]
-        for offset in tries:
-            label = _label(ax, (x, y), offset, words, colour)
-            box = _box(label)
+    sides = ((-7.0, up), (8.0, -up), (8.0, up))
+    for words in wanted:
+        for lift, (aside, sign) in product(LIFTS, sides):
+            label = _label(ax, words, (aside, sign * lift))
+            box = box_of(label)
             fits = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
             if fits and not any(box.overlaps(other) for other in taken):
                 taken.append(box)
@@ -72,17 +85,18 @@ def place(
             label.remove()
 
 
-def _label(ax: Axes, point: tuple[float, float], offset: tuple[float, float], words: str, colour: str) -> Annotation:
-    far = abs(offset[1]) > LIFTS[0]
-    leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3} if far else None
+def _label(ax: Axes, words: Words, offset: tuple[float, float]) -> Annotation:
+    leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
+    leader["relpos"] = (float(offset[0] < 0), float(offset[1] < 0))  # from the corner that is nearest
     return ax.annotate(
-        words, point, offset, textcoords="offset points", ha="right" if offset[0] < 0 else "left",
-        va="bottom" if offset[1] > 0 else "top", fontsize=FONT, color=colour, parse_math=False, arrowprops=leader,
-        zorder=6, annotation_clip=False,
+        words.said, (words.x, words.y), offset, textcoords="offset points", ha="right" if offset[0] < 0 else "left",
+        va="bottom" if offset[1] > 0 else "top", fontsize=FONT, color=words.colour, parse_math=False, zorder=6,
+        arrowprops=leader if abs(offset[1]) > LIFTS[0] else None, annotation_clip=False,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.7, "pad": 0.6},
     )  # fmt: skip
 
 
-def _box(label: Annotation) -> Bbox:
+def box_of(label: Annotation) -> Bbox:
     """Where the words alone are, without the line that leads to them."""
     label.update_positions(_renderer(label))
     return Bbox(super(Annotation, label).get_window_extent(_renderer(label)).get_points())
@@ -99,7 +113,7 @@ def _segments(ax: Axes, steps: np.ndarray[Any, np.dtype[np.float64]]) -> list[Bb
     dots = ax.transData.transform(steps)
     right = ax.get_window_extent().x1
     flats = [Bbox([[x, y], [after, y]]) for (x, y), after in zip(dots, [*dots[1:, 0], right], strict=True)]
-    rises = [Bbox([[b[0], min(a[1], b[1])], [b[0], max(a[1], b[1])]]) for a, b in zip(dots, dots[1:], strict=False)]
+    rises = [Bbox([[b[0], min(a[1], b[1])], [b[0], max(a[1], b[1])]]) for a, b in pairwise(dots)]
     return [box.padded(NEAR) for box in flats + rises]
 
 
@@ -114,4 +128,4 @@ def _line_with_words(ax: Axes, x: float | None, words: str) -> list[Bbox]:
         ha="right" if left else "left", va="bottom", fontsize=FONT, color=INK, parse_math=False,
         annotation_clip=False,
     )  # fmt: skip
-    return [Bbox([[across, area.y0], [across, area.y1]]).padded(NEAR), _box(label)]
+    return [Bbox([[across, area.y0], [across, area.y1]]).padded(NEAR), box_of(label)]

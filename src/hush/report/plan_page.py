@@ -1,16 +1,15 @@
 """The page of a plan: what to run under these budgets, how sure that is, what more would buy, and what it rests on."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from hush.core.columns import column
-from hush.report import formatting, markup, plan_plots
+from hush.report import formatting, markup
+from hush.report import plan_evidence as evidence
+from hush.report.plan_plots import BUDGETS
 from hush.report.plan_scores import Scale, front_of, scale_of
 
 __all__ = ["PlanFacts", "front_of", "write_plan_page"]
@@ -28,17 +27,12 @@ STYLE = """
 .verdict.good { background: var(--good-back); color: var(--good); }
 .verdict.bad { background: var(--bad-back); color: var(--bad); }
 .verdict.note { background: var(--page); color: var(--soft); }
+#run { margin: 0; }
+.grid.two > div { min-width: 0; }
 ul { margin: 8px 0; padding-left: 22px; }
 """
-VERDICTS = {"agrees": "good", "does not": "bad", "not tried": "note"}
 COMMAND = "hush run plan.toml"
-MOST_TRIALS = 200  # candidates in the table of all that was tried
 BEST = ("rank", "algorithm", "settings", "score", "low", "high")
-FRONT = ("budget", "score", "low", "high", "label")
-EFFECTS = ("choice", "effect", "comparisons", "best")
-RULES = ("rule", "source", "verdict", "evidence")
-THEORY = ("family", "tau", "n", "p")
-TRIALS = ("trial", "rounds", "run", "score", "repetitions")
 # What a run of the best five costs, where it is known: the heading, and how it is said.
 COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
     "client_bits": ("sent by a client, at most", formatting.bits),
@@ -94,13 +88,13 @@ class PlanFacts:
 
     def __post_init__(self) -> None:
         for name in {**self.fronts, **self.asked}:
-            if name not in plan_plots.BUDGETS:
-                raise ValueError(f"a front must be one of {', '.join(plan_plots.BUDGETS)}, found {name!r}")
-        for name, wanted in (("best", BEST), ("effects", EFFECTS), ("rules", RULES), ("theory", THEORY)):
-            _check(name, getattr(self, name), wanted)
-        _check("trials", self.trials, TRIALS)
-        for name, points in self.fronts.items():
-            _check(f"front of {name}", points, FRONT)
+            if name not in BUDGETS:
+                raise ValueError(f"a front must be one of {', '.join(BUDGETS)}, found {name!r}")
+        _check("best", self.best, BEST)
+        for name, wanted in evidence.COLUMNS.items():
+            tables = self.fronts if name == "fronts" else {name: getattr(self, name)}
+            for which, table in tables.items():
+                _check(which, table, wanted)
 
 
 def _check(name: str, table: pd.DataFrame, wanted: Sequence[str]) -> None:
@@ -118,17 +112,16 @@ def write_plan_page(path: Path, answer: PlanFacts) -> Path:
         _banner(answer, scale),
         _numbers(answer, scale),
         *_best(answer, scale),
-        *_settings(answer),
-        *_budgets(answer),
-        *_fronts(answer, scale),
-        *_effects(answer, scale),
-        *_rules(answer),
-        *_theory(answer),
-        *_race(answer, scale),
+        *_to_run(answer),
+        *evidence.race_section(answer.trials, answer.best, scale),
+        *evidence.fronts_section(answer.fronts, answer.asked, answer.best, scale),
+        *evidence.effects_section(answer.effects, scale),
+        *evidence.rules_section(answer.rules),
+        *evidence.theory_section(answer.theory, answer.theory_says),
         *_privacy(answer),
-        *_sentences("What this answer rests on", answer.notes),
-        *_infeasible(answer),
-        *_trials(answer, scale),
+        *_notes(answer),
+        *evidence.infeasible_section(answer.infeasible),
+        *evidence.trials_section(answer.trials, scale),
     ]
     page = markup.document(answer.title, "hush, a plan", body)
     return markup.write(path, page.replace("</style>", f"{STYLE}</style>", 1))
@@ -149,7 +142,7 @@ def _numbers(answer: PlanFacts, scale: Scale) -> str:
         pairs += [(scale.label, scale.said(float(first["score"])))]
         pairs += [(COSTS[name][0], COSTS[name][1](float(first[name]))) for name in _known(answer.best.head(1))]
     pairs += [("candidates tried", formatting.count(answer.trials_count))]
-    return markup.facts([*pairs, ("time to search", formatting.seconds(60 * answer.minutes))])
+    return markup.facts([*pairs, ("time to search", f"{answer.minutes:.3g} min")])
 
 
 def _known(best: pd.DataFrame) -> list[str]:
@@ -190,110 +183,16 @@ def _alike(best: pd.DataFrame) -> str:
     return f"{ranks} {verb} that of the first"
 
 
-def _settings(answer: PlanFacts) -> list[str]:
-    if not answer.settings_toml:
-        return []
-    return [
-        "<h2>To run it</h2>",
-        f'<pre id="run">{COMMAND}</pre>',
-        f"<details><summary>plan.toml</summary><pre>{markup.text(answer.settings_toml)}</pre></details>",
-    ]
-
-
-def _budgets(answer: PlanFacts) -> list[str]:
-    if not answer.budgets:
-        return []
-    heads = ("budget", "asked", "spent by the best", "left over")
-    return ["<h2>Budgets</h2>", markup.table("budgets", heads, answer.budgets)]
-
-
-def _fronts(answer: PlanFacts, scale: Scale) -> list[str]:
-    drawn = [_front(answer, name, scale) for name in plan_plots.BUDGETS if len(answer.fronts.get(name, ()))]
-    if not drawn:
-        return []
-    heading = "<h2>What more would buy<small>and what less would cost</small></h2>"
-    return [heading, f'<div class="grid two">{"".join(drawn)}</div>']
-
-
-def _front(answer: PlanFacts, name: str, scale: Scale) -> str:
-    points, against = answer.fronts[name], plan_plots.BUDGETS[name]
-    picture = plan_plots.front(points, against, scale, answer.asked.get(name), answer.best)
-    steps = front_of(points)
-    said = f"{scale.label} against {against.label}".capitalize().replace("Ε", "ε")
-    caption = (
-        f"{said}: every dot is a candidate, and the line is the best for at most so much. "
-        "The front is the best of noisy scores, so that it flatters a little."
-    )
-    rows = [
-        [str(row["label"]), against.said(float(row["budget"])), scale.with_interval(*_three(row))]
-        for row in steps.to_dict("records")
-    ]
-    ends = "; ".join(f"{budget}: {score}" for _, budget, score in rows)
-    inner = markup.table(f"front-{name}-table", ("candidate", against.label, scale.label), rows)
-    listed = f"<details><summary>the front as a table</summary>{inner}</details>" if rows else ""
-    figure = markup.figure(f"front-{name}", picture, f"{said}. The front: {ends}.", caption)
-    return f"<div>{figure}{listed}</div>"
-
-
-def _three(row: Mapping[Any, Any]) -> tuple[float, float, float]:
-    return float(row["score"]), float(row["low"]), float(row["high"])
-
-
-def _effects(answer: PlanFacts, scale: Scale) -> list[str]:
-    if answer.effects.empty:
-        return []
-    drawn = plan_plots.effects(answer.effects, scale)
-    caption = (
-        f"What each choice is worth, in {scale.gain_label}, by comparing candidates that were tried. "
-        "Beside each bar, its best value here and how many comparisons it rests on."
-    )
-    each = (f"{row['choice']}: {scale.gain(float(row['effect']))}" for row in answer.effects.to_dict("records"))
-    return ["<h2>What matters</h2>", markup.figure("effects", drawn, f"{caption} {'; '.join(each)}.", caption, "wide")]
-
-
-def _rules(answer: PlanFacts) -> list[str]:
-    """A table whose verdicts are coloured."""
-    if answer.rules.empty:
-        return []
-    heads = "".join(f"<th>{name}</th>" for name in ("rule", "from", "here", "evidence"))
-    rows = "\n".join(map(_rule, answer.rules.to_dict("records")))
-    inner = f"<thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody>"
-    heading = "<h2>Rules of the papers<small>held to what was tried here</small></h2>"
-    return [heading, f'<div class="scroll"><table id="rules">{inner}</table></div>']
-
-
-def _rule(row: Mapping[Any, Any]) -> str:
-    rule, source, verdict, evidence = (markup.text(row[name]) for name in RULES)
-    mark = f'<span class="verdict {VERDICTS.get(str(row["verdict"]), "note")}">{verdict}</span>'
-    return f"<tr><td>{rule}</td><td>{source}</td><td>{mark}</td><td>{evidence}</td></tr>"
-
-
-def _theory(answer: PlanFacts) -> list[str]:
-    if answer.theory.empty and not answer.theory_says:
-        return []
-    heads = ("family", "Kendall's τ", "candidates", "p")
-    rows = [
-        [str(row["family"]), f"{row['tau']:+.2f}", formatting.count(row["n"]), formatting.number(row["p"])]
-        for row in answer.theory.to_dict("records")
-    ]
-    note = "whether bounds put candidates in the order in which they came in: τ = 1 always, 0 no more than by chance"
-    shown = [markup.table("theory", heads, rows)] if rows else []
-    return [f"<h2>Theory<small>{note}</small></h2>", *shown, *_listed(answer.theory_says)]
-
-
-def _race(answer: PlanFacts, scale: Scale) -> list[str]:
-    if answer.trials.empty and answer.best.empty:
-        return []
-    drawn = []
-    if not answer.best.empty:
-        caption = "The finalists from near: means over fresh repetitions, and their 95 % intervals."
-        drawn.append(markup.figure("finalists", plan_plots.finalists(answer.best, scale), caption, caption))
-    if not answer.trials.empty:
-        gone = answer.trials.loc[np.isneginf(answer.trials["score"].astype(float)), "trial"].nunique()
-        caption = "The race: a faint line for each candidate, which ends where it was left behind; finalists strong."
-        caption += f" {formatting.count(gone)} diverged at a look, and {'is' if gone == 1 else 'are'} not drawn there."
-        drawn.append(markup.figure("race", plan_plots.race(answer.trials, answer.best, scale), caption, caption))
-    return ["<h2>How they came in</h2>", f'<div class="grid two">{"".join(drawn)}</div>']
+def _to_run(answer: PlanFacts) -> list[str]:
+    """The budgets, and the command beside them."""
+    parts = []
+    if answer.budgets:
+        heads = ("budget", "asked", "spent by the best", "left over")
+        parts.append(f"<div><h2>Budgets</h2>{markup.table('budgets', heads, answer.budgets)}</div>")
+    if answer.settings_toml:
+        listed = f"<details><summary>plan.toml</summary><pre>{markup.text(answer.settings_toml)}</pre></details>"
+        parts.append(f'<div><h2>To run it</h2><pre id="run">{COMMAND}</pre>{listed}</div>')
+    return [f'<div class="grid two">{"".join(parts)}</div>'] if parts else []
 
 
 def _privacy(answer: PlanFacts) -> list[str]:
@@ -303,41 +202,5 @@ def _privacy(answer: PlanFacts) -> list[str]:
     return [heading, markup.table("privacy", ("", ""), [(name, text) for name, text in answer.privacy.items()], 2)]
 
 
-def _sentences(heading: str, sentences: Sequence[str]) -> list[str]:
-    return [f"<h2>{heading}</h2>", *_listed(sentences)] if sentences else []
-
-
-def _listed(sentences: Iterable[str]) -> list[str]:
-    items = "".join(f"<li>{markup.text(sentence)}</li>" for sentence in sentences)
-    return [f"<ul>{items}</ul>"] if items else []
-
-
-def _infeasible(answer: PlanFacts) -> list[str]:
-    if not answer.infeasible:
-        return []
-    table = markup.table("infeasible", ("what", "why not"), answer.infeasible, 2)
-    count = formatting.count(len(answer.infeasible))
-    return ["<h2>What cannot be run</h2>", f"<details><summary>{count} beyond the budgets</summary>{table}</details>"]
-
-
-def _trials(answer: PlanFacts, scale: Scale) -> list[str]:
-    """Each candidate as it was last looked at, the best first."""
-    if answer.trials.empty:
-        return []
-    last = plan_plots.looks(answer.trials).drop_duplicates("trial", keep="last")
-    ordered = last.sort_values("score", ascending=False, kind="stable").drop(columns="share")
-    heads = [str(name) for name in ordered.columns]
-    rows = [
-        [scale.said(float(row[name])) if name == "score" else _cell(row[name]) for name in heads]
-        for row in ordered.head(MOST_TRIALS).to_dict("records")
-    ]
-    some = f", the best {MOST_TRIALS} of {formatting.count(len(last))}" if len(last) > MOST_TRIALS else ""
-    said = f"each candidate as it was last looked at{some}; settings as columns"
-    table = markup.table("trials", heads, rows, 2)
-    return ["<h2>All that was tried</h2>", f"<details><summary>{said}</summary>{table}</details>"]
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:,.6g}"
-    return str(value)
+def _notes(answer: PlanFacts) -> list[str]:
+    return ["<h2>What this answer rests on</h2>", evidence.sentences(answer.notes)] if answer.notes else []

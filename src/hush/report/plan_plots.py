@@ -1,6 +1,6 @@
 """Pictures of a plan: the race, the finalists, what more of a budget would buy, and which choices matter."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,14 +10,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from hush.privacy.shown import rounded_up
 from hush.report import formatting
-from hush.report.plan_labels import place, shortened, spread
+from hush.report.plan_labels import Words, place, shortened, spread
 from hush.report.plan_scores import Scale, front_of
 from hush.report.plots import DECADES
-from hush.report.style import FONT, GRID, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress, say, settled
+from hush.report.style import FONT, GRID, INK, PALETTE, SOFT, Drawing, drawing, dress, say, settled
 
 LARGE = (5.6, 3.7)  # two in a row
 DODGE = 1.018  # between the intervals of two finalists that end at the same place
 CHOSEN = PALETTE[1]
+LABELS = 6  # of a front, beside the one that was chosen
 
 
 class Budget(NamedTuple):
@@ -51,14 +52,14 @@ def race(trials: pd.DataFrame, best: pd.DataFrame, scale: Scale) -> Drawing:
     dress(ax)
     seen = looks(trials)
     seen = seen[np.isfinite(seen["score"].astype(float)) & (seen["share"] > 0)]
-    finalists = list(best["trial"]) if "trial" in best.columns else []
-    for trial, rows in seen.groupby("trial", sort=True):
-        if trial not in finalists:
-            _line(ax, rows, scale, {"color": SOFT, "linewidth": 0.8, "alpha": 0.35, "markersize": 2.5})
-    for number, trial in enumerate(finalists):
-        strong = {"color": PALETTE[number % len(PALETTE)], "linewidth": 2.0, "markersize": 4.5, "zorder": 3}
-        _line(ax, seen[seen["trial"] == trial], scale, strong)
-    _ends(ax, best, scale)
+    runners = list(best["trial"]) if "trial" in best.columns else []
+    for trial, rows in seen.groupby("trial"):
+        if trial not in runners:
+            _line(ax, rows["share"], scale.shown(rows["score"]), SOFT, linewidth=0.8, alpha=0.35, markersize=2.5)
+    for number, row in enumerate(best.to_dict("records")):
+        # The last look at a finalist is where its repetitions came out.
+        before = seen[(seen["trial"] == row.get("trial")) & (seen["share"] < 1)]
+        _finalist(ax, before, row, scale, number)
     if ax.lines:
         _shares(ax, float(seen["share"].min()) if len(seen) else 1.0)
         _scale(ax)
@@ -73,17 +74,17 @@ def race(trials: pd.DataFrame, best: pd.DataFrame, scale: Scale) -> Drawing:
     return settled(figure)
 
 
-def _line(ax: Axes, rows: pd.DataFrame, scale: Scale, look: dict[str, Any]) -> None:
-    ax.plot(rows["share"], scale.shown(rows["score"]), marker="o", markeredgewidth=0, gid="candidate", **look)
+def _line(ax: Axes, shares: Any, values: Any, colour: str, **look: Any) -> None:
+    ax.plot(shares, values, marker="o", markeredgewidth=0, color=colour, gid="candidate", **look)
 
 
-def _ends(ax: Axes, best: pd.DataFrame, scale: Scale) -> None:
-    """Where the finalists ended, and how sure that is, side by side."""
-    for number, row in enumerate(best.to_dict("records")):
-        value, colour, place_of = scale.shown(row["score"]), PALETTE[number % len(PALETTE)], DODGE**number
-        if np.isfinite(value):
-            ax.vlines(place_of, *scale.shown([row["low"], row["high"]]), color=colour, linewidth=1.8, gid="interval")
-            ax.plot([place_of], [value], "o", color=colour, markersize=4.5, zorder=4, gid="finalist")
+def _finalist(ax: Axes, before: pd.DataFrame, row: Mapping[Any, Any], scale: Scale, number: int) -> None:
+    """How it came there, and how sure its end is; the ends of several stand side by side."""
+    value, colour, end = float(scale.shown(row["score"])), PALETTE[number % len(PALETTE)], DODGE**number
+    if np.isfinite(value):
+        shares, values = [*before["share"], end], [*scale.shown(before["score"]), value]
+        _line(ax, shares, values, colour, linewidth=2.0, markersize=4.5, zorder=3)
+        ax.vlines(end, *scale.shown([row["low"], row["high"]]), color=colour, linewidth=3, alpha=0.45, gid="interval")
 
 
 def _shares(ax: Axes, least: float) -> None:
@@ -112,7 +113,6 @@ def finalists(best: pd.DataFrame, scale: Scale) -> Drawing:
     ax = figure.subplots()
     dress(ax, grid="x")
     names = [f"{rank}  {shortened(name)}" for rank, name in zip(best["rank"], best["algorithm"], strict=True)]
-    places = np.arange(len(best))
     for number, row in enumerate(best.to_dict("records")):
         colour = PALETTE[number % len(PALETTE)]
         ends = scale.shown([row["low"], row["high"]])
@@ -122,16 +122,19 @@ def finalists(best: pd.DataFrame, scale: Scale) -> Drawing:
             scale.said(row["score"]), (0, number), (1.02, number), xycoords=ax.get_yaxis_transform(),
             textcoords=ax.get_yaxis_transform(), va="center", fontsize=FONT, color=INK, parse_math=False,
         )  # fmt: skip
-    ax.set_yticks(places)
-    for label, name in zip(ax.set_yticklabels([""] * len(names)), names, strict=True):
-        label.set(parse_math=False, text=name)
-    ax.tick_params(axis="y", length=0)
+    _names(ax, names)
     ax.spines["left"].set_visible(False)
-    ax.set_ylim(len(best) - 0.5, -0.5)
     ax.margins(x=0.08)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     ax.set_xlabel(f"{scale.axis}, mean and 95 % interval")
     return settled(figure)
+
+
+def _names(ax: Axes, names: Sequence[str]) -> None:
+    """Rows, the first at the top."""
+    ax.set_yticks(range(len(names)), labels=list(names), parse_math=False)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(names) - 0.5, -0.5)
 
 
 def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | None, best: pd.DataFrame) -> Drawing:
@@ -150,7 +153,7 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     budgets, values = steps["budget"].to_numpy(float), scale.shown(steps["score"])
     ax.vlines(budgets, *scale.shown(steps[["low", "high"]].to_numpy(float).T), color=PALETTE[0], linewidth=1.2)
     chosen = _chosen(ax, best, against, scale)
-    _logarithmic(ax, [*shown["budget"].astype(float), *(asked,) * (asked is not None), *chosen[:1]], against)
+    _logarithmic(ax, [*shown["budget"].astype(float), *([] if asked is None else [asked]), *chosen[:1]], against)
     _scale(ax)
     ax.margins(y=0.16)
     reach = [*budgets, ax.get_xlim()[1]]
@@ -188,16 +191,18 @@ def _logarithmic(ax: Axes, budgets: Sequence[float], against: Budget) -> None:
 def _labels(
     ax: Axes, steps: pd.DataFrame, chosen: tuple[float, ...], asked: tuple[float | None, str], scale: Scale
 ) -> None:
-    """Words beside the points: the chosen one, then whatever begins to be best at each step, as far as there is room."""
-    wanted: list[tuple[float, float, str, str]] = []
-    if chosen:
-        wanted.append((*chosen, "chosen", CHOSEN))  # type: ignore[arg-type]
-    changed = steps[steps["label"] != steps["label"].shift()]
-    values = scale.shown(changed["score"])
-    named = zip(changed["budget"].astype(float), values, changed["label"], strict=True)
-    wanted += [(budget, value, shortened(label), PALETTE[0]) for budget, value, label in reversed(list(named))]
-    budgets, heights = steps["budget"].to_numpy(float), scale.shown(steps["score"])
-    place(ax, wanted, np.column_stack([budgets, heights]), asked, scale.up)
+    """Words beside the points: the chosen one, both ends, then whatever is near to what was asked; if there is room."""
+    budgets = steps["budget"].to_numpy(float)
+    corners = np.column_stack([budgets, scale.shown(steps["score"])])
+    far = np.abs(np.log(budgets / (asked[0] or budgets[-1])))
+    far[[0, -1]] = 0.0
+    begins = (steps["label"] != steps["label"].shift()).to_numpy()  # a name is said once, where it begins
+    order = [number for number in np.argsort(far, kind="stable") if begins[number]][:LABELS]
+    wanted = [Words(chosen[0], chosen[1], "chosen", CHOSEN)] if chosen else []
+    for number in order:
+        x, y = corners[number]
+        wanted.append(Words(x, y, shortened(steps["label"].iloc[number]), INK))
+    place(ax, wanted, corners, [chosen] if chosen else [], asked, scale.up)
 
 
 def effects(table: pd.DataFrame, scale: Scale) -> Drawing:
@@ -210,19 +215,16 @@ def effects(table: pd.DataFrame, scale: Scale) -> Drawing:
     colours = [PALETTE[0] if length >= 0 else PALETTE[1] for length in lengths]
     ax.barh(range(len(ordered)), lengths, height=0.62, color=colours)
     for number, row in enumerate(ordered.to_dict("records")):
-        words = f"{scale.gain(row['effect'])}   best: {shortened(row['best'])}"
-        counted = f"   ({formatting.count(row['comparisons'])} comparisons)"
+        words = f"{scale.gain(row['effect'])}, best is {shortened(row['best'])}"
+        counted = f" ({formatting.count(row['comparisons'])} comparisons)"
         ax.annotate(
             words + counted, (max(lengths[number], 0.0), number), (6, 0), textcoords="offset points", va="center",
             fontsize=FONT, color=INK, parse_math=False, annotation_clip=False,
         )  # fmt: skip
-    ax.set_yticks(range(len(ordered)))
-    for label, name in zip(ax.set_yticklabels([""] * len(ordered)), ordered["choice"], strict=True):
-        label.set(parse_math=False, text=shortened(name))
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(ordered) - 0.5, -0.5)
-    longest = max(float(lengths.max(initial=0.0)), 1e-12)
-    ax.set_xlim(min(1.1 * float(lengths.min(initial=0.0)), 0.0), 1.7 * longest)
+    _names(ax, [shortened(name) for name in ordered["choice"]])
+    ax.spines["left"].set_visible(False)
+    if lengths.any():
+        ax.set_xlim(min(1.1 * float(lengths.min()), 0.0), max(1.04 * float(lengths.max()), 0.0))
     ax.axvline(0, color=SOFT, linewidth=0.8)
     ax.set_xlabel(scale.gain_label)
     return settled(figure)

@@ -1,7 +1,7 @@
 """Scores of a plan as people read them, and which of them nothing beats for the price.
 
-A score is an accuracy, or minus a loss: more is better, and minus infinity is a run that diverged. What is shown of it is
-percent with one decimal, or the loss itself. All of that is decided here.
+A score is an accuracy, or minus a loss: more is better, and minus infinity is a run that diverged. What is shown of it
+is percent with one decimal, or the loss itself. All of that is decided here.
 """
 
 import math
