@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hush.core.check import positive
 from hush.core.columns import column
 from hush.report import formatting, markup
 from hush.report import plan_evidence as evidence
@@ -90,6 +91,8 @@ class PlanFacts:
         for name in {**self.fronts, **self.asked}:
             if name not in BUDGETS:
                 raise ValueError(f"a front must be one of {', '.join(BUDGETS)}, found {name!r}")
+        for name, budget in self.asked.items():
+            positive(f"asked {name}", budget)
         _check("best", self.best, BEST)
         for name, wanted in evidence.COLUMNS.items():
             tables = self.fronts if name == "fronts" else {name: getattr(self, name)}
@@ -109,7 +112,7 @@ def write_plan_page(path: Path, answer: PlanFacts) -> Path:
     scale = scale_of(answer.measure)
     body = [
         f'<p class="question">{markup.text(answer.question)}</p>',
-        _banner(answer, scale),
+        _banner(answer),
         _numbers(answer, scale),
         *_best(answer, scale),
         *_to_run(answer),
@@ -127,7 +130,7 @@ def write_plan_page(path: Path, answer: PlanFacts) -> Path:
     return markup.write(path, page.replace("</style>", f"{STYLE}</style>", 1))
 
 
-def _banner(answer: PlanFacts, scale: Scale) -> str:
+def _banner(answer: PlanFacts) -> str:
     if answer.best.empty:
         reason = "Nothing that was tried stays within these budgets and ends in a number."
         return markup.banner("bad", "There is nothing to run.", reason)
@@ -178,7 +181,7 @@ def _alike(best: pd.DataFrame) -> str:
     near = others[(others["high"].astype(float) >= first["low"]) & (others["low"].astype(float) <= first["high"])]
     if near.empty:
         return ""
-    ranks = " and ".join(filter(None, (", ".join(map(str, near["rank"][:-1])), str(near["rank"].iloc[-1]))))
+    ranks = " and ".join(filter(None, (", ".join(map(str, near["rank"].iloc[:-1])), str(near["rank"].iloc[-1]))))
     verb = "has an interval that overlaps" if len(near) == 1 else "have intervals that overlap"
     return f"{ranks} {verb} that of the first"
 

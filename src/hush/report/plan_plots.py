@@ -53,16 +53,16 @@ def race(trials: pd.DataFrame, best: pd.DataFrame, scale: Scale) -> Drawing:
     seen = looks(trials)
     seen = seen[np.isfinite(seen["score"].astype(float)) & (seen["share"] > 0)]
     runners = list(best["trial"]) if "trial" in best.columns else []
-    for trial, rows in seen.groupby("trial"):
-        if trial not in runners:
-            _line(ax, rows["share"], scale.shown(rows["score"]), SOFT, linewidth=0.8, alpha=0.35, markersize=2.5)
+    faint = {"linewidth": 0.8, "alpha": 0.35, "markersize": 2.5}
+    for number, (_, rows) in enumerate(seen[~seen["trial"].isin(runners)].groupby("trial")):
+        _line(ax, rows["share"], scale.shown(rows["score"]), SOFT, gid=f"candidate-{number}", **faint)
     for number, row in enumerate(best.to_dict("records")):
         # The last look at a finalist is where its repetitions came out.
         before = seen[(seen["trial"] == row.get("trial")) & (seen["share"] < 1)]
         _finalist(ax, before, row, scale, number)
     if ax.lines:
         _shares(ax, float(seen["share"].min()) if len(seen) else 1.0)
-        _scale(ax)
+        _heights(ax, scale)
         named = [(row, float(value)) for row, value in enumerate(scale.shown(best["score"])) if np.isfinite(value)]
         names = [f"{best['rank'].iloc[row]}  {shortened(best['algorithm'].iloc[row])}" for row, _ in named]
         colours = [PALETTE[row % len(PALETTE)] for row, _ in named]
@@ -75,7 +75,7 @@ def race(trials: pd.DataFrame, best: pd.DataFrame, scale: Scale) -> Drawing:
 
 
 def _line(ax: Axes, shares: Any, values: Any, colour: str, **look: Any) -> None:
-    ax.plot(shares, values, marker="o", markeredgewidth=0, color=colour, gid="candidate", **look)
+    ax.plot(shares, values, marker="o", markeredgewidth=0, color=colour, **look)
 
 
 def _finalist(ax: Axes, before: pd.DataFrame, row: Mapping[Any, Any], scale: Scale, number: int) -> None:
@@ -83,8 +83,8 @@ def _finalist(ax: Axes, before: pd.DataFrame, row: Mapping[Any, Any], scale: Sca
     value, colour, end = float(scale.shown(row["score"])), PALETTE[number % len(PALETTE)], DODGE**number
     if np.isfinite(value):
         shares, values = [*before["share"], end], [*scale.shown(before["score"]), value]
-        _line(ax, shares, values, colour, linewidth=2.0, markersize=4.5, zorder=3)
-        ax.vlines(end, *scale.shown([row["low"], row["high"]]), color=colour, linewidth=3, alpha=0.45, gid="interval")
+        _line(ax, shares, values, colour, linewidth=2.0, markersize=4.5, zorder=3, gid=f"finalist-{number}")
+        ax.vlines(end, *scale.shown([row["low"], row["high"]]), color=colour, linewidth=3, alpha=0.45)
 
 
 def _shares(ax: Axes, least: float) -> None:
@@ -97,10 +97,10 @@ def _shares(ax: Axes, least: float) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
 
 
-def _scale(ax: Axes) -> None:
-    """Losses may lie many decades apart."""
+def _heights(ax: Axes, scale: Scale) -> None:
+    """Losses may lie many decades apart; shares never stand on a logarithmic axis."""
     low, high = ax.dataLim.y0, ax.dataLim.y1
-    if low > 0 and high / low > DECADES:
+    if not scale.unit and low > 0 and high / low > DECADES:
         ax.set_yscale("log")
         ax.grid(visible=True, axis="y", which="major", color=GRID, linewidth=0.8)
     else:
@@ -116,8 +116,8 @@ def finalists(best: pd.DataFrame, scale: Scale) -> Drawing:
     for number, row in enumerate(best.to_dict("records")):
         colour = PALETTE[number % len(PALETTE)]
         ends = scale.shown([row["low"], row["high"]])
-        ax.hlines(number, *ends, color=colour, linewidth=6, alpha=0.35, gid="interval")
-        ax.plot(scale.shown([row["score"]]), [number], "o", color=colour, markersize=7, gid="finalist")
+        ax.hlines(number, *ends, color=colour, linewidth=6, alpha=0.35)
+        ax.plot(scale.shown([row["score"]]), [number], "o", color=colour, markersize=7)
         ax.annotate(
             scale.said(row["score"]), (0, number), (1.02, number), xycoords=ax.get_yaxis_transform(),
             textcoords=ax.get_yaxis_transform(), va="center", fontsize=FONT, color=INK, parse_math=False,
@@ -142,10 +142,10 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     figure = drawing(*LARGE)
     ax = figure.subplots()
     dress(ax)
-    shown = points[np.isfinite(points["score"].astype(float)) & (points["budget"].astype(float) > 0)]
+    shown = points[(np.isfinite(points[["budget", "score"]].astype(float))).all(axis=1) & (points["budget"] > 0)]
     ax.set_ylabel(scale.axis)
     ax.set_xlabel(against.label)
-    if not np.isfinite(shown["budget"].astype(float)).any():
+    if shown.empty:
         say(ax, "no finite scores")
         return settled(figure)
     steps = front_of(shown)
@@ -154,11 +154,11 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     ax.vlines(budgets, *scale.shown(steps[["low", "high"]].to_numpy(float).T), color=PALETTE[0], linewidth=1.2)
     chosen = _chosen(ax, best, against, scale)
     _logarithmic(ax, [*shown["budget"].astype(float), *([] if asked is None else [asked]), *chosen[:1]], against)
-    _scale(ax)
+    _heights(ax, scale)
     ax.margins(y=0.16)
     reach = [*budgets, ax.get_xlim()[1]]
     ax.step(reach, [*values, values[-1]], where="post", color=PALETTE[0], linewidth=2.0, gid="front")
-    ax.plot(budgets, values, "o", color=PALETTE[0], markersize=5, gid="front points")
+    ax.plot(budgets, values, "o", color=PALETTE[0], markersize=5, gid="front-points")
     if asked is not None:
         ax.axvline(asked, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), gid="asked")
     settled(figure)
