@@ -277,6 +277,13 @@ def test_the_front_is_drawn_as_steps_with_asked_and_chosen(scale, sign):
     assert {"chosen", "asked: 1 Mbit"} <= {text.get_text() for text in ax.texts}
 
 
+def test_an_epsilon_that_was_asked_for_is_said_as_it_was_and_one_that_was_spent_never_too_small():
+    against = plan_plots.BUDGETS["epsilon"]
+    figure = plan_plots.front(front("epsilon"), against, ACCURACY, 2.2, best())
+    assert "asked: 2.2" in {text.get_text() for text in figure.axes[0].texts}
+    assert float(against.said(2.2041)) >= 2.2041
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_labels_of_a_front_are_inside_and_never_on_each_other(seed):
     figure = plan_plots.front(front("bits", seed), plan_plots.BUDGETS["bits"], ACCURACY, 1e6, best())

@@ -17,6 +17,7 @@ __all__ = ["PlanFacts", "front_of", "write_plan_page"]
 
 STYLE = """
 #best td.name, #rules td, #theory td.name, #infeasible td { white-space: normal; }
+#best td:nth-child(2) { min-width: 150px; }
 #best td:nth-child(3) { min-width: 240px; color: var(--soft); }
 #best tbody tr:first-child { background: var(--good-back); font-weight: 600; }
 #best tbody tr:first-child td:nth-child(3) { color: var(--ink); font-weight: 400; }

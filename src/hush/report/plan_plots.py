@@ -26,12 +26,13 @@ class Budget(NamedTuple):
 
     label: str
     of_best: str  # the column of the best five that holds it
-    said: Callable[[float], str]
+    said: Callable[[float], str]  # what was spent; an ε is never rounded down
+    asked: Callable[[float], str]  # a round number, on the axis or a user's own
 
 
 BUDGETS = {
-    "bits": Budget("bits of a client", "client_bits", formatting.bits),
-    "epsilon": Budget("ε", "epsilon", rounded_up),
+    "bits": Budget("bits of a client", "client_bits", formatting.bits, formatting.bits),
+    "epsilon": Budget("ε", "epsilon", rounded_up, formatting.number),
 }
 
 
@@ -142,7 +143,7 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     figure = drawing(*LARGE)
     ax = figure.subplots()
     dress(ax)
-    shown = points[(np.isfinite(points[["budget", "score"]].astype(float))).all(axis=1) & (points["budget"] > 0)]
+    shown = points[np.isfinite(points[["budget", "score"]].to_numpy(float)).all(axis=1) & (points["budget"] > 0)]
     ax.set_ylabel(scale.axis)
     ax.set_xlabel(against.label)
     if shown.empty:
@@ -162,7 +163,7 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     if asked is not None:
         ax.axvline(asked, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), gid="asked")
     settled(figure)
-    _labels(ax, steps, chosen, (asked, "" if asked is None else f"asked: {against.said(asked)}"), scale)
+    _labels(ax, steps, chosen, (asked, "" if asked is None else f"asked: {against.asked(asked)}"), scale)
     return figure
 
 
@@ -184,7 +185,7 @@ def _logarithmic(ax: Axes, budgets: Sequence[float], against: Budget) -> None:
     decades = max(np.log10(max(finite) / min(finite)), 0.3)
     ax.set_xlim(min(finite) / 10 ** (0.12 * decades), max(finite) * 10 ** (0.12 * decades))
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: against.said(float(f"{value:.6g}"))))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: against.asked(value)))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
