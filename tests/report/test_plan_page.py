@@ -274,7 +274,7 @@ def test_the_front_is_drawn_as_steps_with_asked_and_chosen(scale, sign):
     assert steps.get_drawstyle() == "steps-post"
     assert set(asked.get_xdata()) == {1e6}
     assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == pytest.approx((988_432.0, sign * finalists["score"][0]))
-    assert {"chosen", "asked: 1 Mbit"} <= {text.get_text() for text in ax.texts}
+    assert {f"chosen: {NAMES[0]}", "asked: 1 Mbit"} <= {text.get_text() for text in ax.texts}
 
 
 def test_an_epsilon_that_was_asked_for_is_said_as_it_was_and_one_that_was_spent_never_too_small():

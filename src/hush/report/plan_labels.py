@@ -1,7 +1,7 @@
 """Words beside points, so that none lies on another: what has no room is left out, and the page's tables have it."""
 
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from hush.report.style import FONT, INK, PAPER, SOFT
+from hush.report.style import FONT, INK, PAPER
 
 LONGEST = 34  # letters of a label
-LIFTS = (5, 19, 33, 47, 61)  # how far from its point a label may be, in points
+ASIDE, LIFT = 8.0, 5.0  # how far from its point a label is, in points
 LINE = 0.062  # of the axes' height, from one line of words to the next
 RING = 7.0  # dots around a ringed point
 NEAR = 2.0  # dots that words keep from lines and points
@@ -61,7 +61,7 @@ def place(
     ax: Axes,
     wanted: Sequence[Words],
     steps: np.ndarray[Any, np.dtype[np.float64]],
-    rings: Sequence[tuple[float, ...]],
+    rings: Sequence[tuple[float, float]],
     asked: tuple[float | None, str],
     up: int,
 ) -> None:
@@ -73,10 +73,9 @@ def place(
     taken += [Bbox([dots, dots]).padded(RING) for dots in map(ax.transData.transform, rings)]
     taken += _line_with_words(ax, *asked) if asked[0] is not None else []
     inside = ax.get_window_extent().padded(1.0)
-    sides = ((-7.0, up), (8.0, -up), (8.0, up))
     for words in wanted:
-        for lift, (aside, sign) in product(LIFTS, sides):
-            label = _label(ax, words, (aside, sign * lift))
+        for aside, sign in ((-ASIDE, up), (ASIDE, -up), (ASIDE, up)):
+            label = _label(ax, words, (aside, sign * LIFT))
             box = box_of(label)
             fits = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
             if fits and not any(box.overlaps(other) for other in taken):
@@ -86,26 +85,16 @@ def place(
 
 
 def _label(ax: Axes, words: Words, offset: tuple[float, float]) -> Annotation:
-    leader = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
-    leader["relpos"] = (float(offset[0] < 0), float(offset[1] < 0))  # from the corner that is nearest
     return ax.annotate(
         words.said, (words.x, words.y), offset, textcoords="offset points", ha="right" if offset[0] < 0 else "left",
         va="bottom" if offset[1] > 0 else "top", fontsize=FONT, color=words.colour, parse_math=False, zorder=6,
-        arrowprops=leader if abs(offset[1]) > LIFTS[0] else None, annotation_clip=False,
-        bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.7, "pad": 0.6},
+        annotation_clip=False, bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.7, "pad": 0.6},
     )  # fmt: skip
 
 
 def box_of(label: Annotation) -> Bbox:
-    """Where the words alone are, without the line that leads to them."""
-    label.update_positions(_renderer(label))
-    return Bbox(super(Annotation, label).get_window_extent(_renderer(label)).get_points())
-
-
-def _renderer(label: Annotation) -> Any:
-    figure = label.get_figure(root=True)
-    assert figure is not None, "a label is made on axes"
-    return figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    """Where the words are, in dots."""
+    return Bbox(label.get_window_extent().get_points())
 
 
 def _segments(ax: Axes, steps: np.ndarray[Any, np.dtype[np.float64]]) -> list[Bbox]:

@@ -18,6 +18,7 @@ from hush.report.style import FONT, GRID, INK, PALETTE, SOFT, Drawing, drawing, 
 LARGE = (5.6, 3.7)  # two in a row
 DODGE = 1.018  # between the intervals of two finalists that end at the same place
 CHOSEN = PALETTE[1]
+APART = 16.0  # dots between it and another that is named
 LABELS = 6  # of a front, beside the one that was chosen
 
 
@@ -53,7 +54,7 @@ def race(trials: pd.DataFrame, best: pd.DataFrame, scale: Scale) -> Drawing:
     dress(ax)
     seen = looks(trials)
     seen = seen[np.isfinite(seen["score"].astype(float)) & (seen["share"] > 0)]
-    runners = list(best["trial"]) if "trial" in best.columns else []
+    runners = list(best.loc[np.isfinite(best["score"].astype(float)), "trial"]) if "trial" in best.columns else []
     faint = {"linewidth": 0.8, "alpha": 0.35, "markersize": 2.5}
     for number, (_, rows) in enumerate(seen[~seen["trial"].isin(runners)].groupby("trial")):
         _line(ax, rows["share"], scale.shown(rows["score"]), SOFT, gid=f"candidate-{number}", **faint)
@@ -154,7 +155,8 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     budgets, values = steps["budget"].to_numpy(float), scale.shown(steps["score"])
     ax.vlines(budgets, *scale.shown(steps[["low", "high"]].to_numpy(float).T), color=PALETTE[0], linewidth=1.2)
     chosen = _chosen(ax, best, against, scale)
-    _logarithmic(ax, [*shown["budget"].astype(float), *([] if asked is None else [asked]), *chosen[:1]], against)
+    marked = [asked, None if chosen is None else chosen.x]
+    _logarithmic(ax, [*shown["budget"].astype(float), *(each for each in marked if each is not None)], against)
     _heights(ax, scale)
     ax.margins(y=0.16)
     reach = [*budgets, ax.get_xlim()[1]]
@@ -167,43 +169,43 @@ def front(points: pd.DataFrame, against: Budget, scale: Scale, asked: float | No
     return figure
 
 
-def _chosen(ax: Axes, best: pd.DataFrame, against: Budget, scale: Scale) -> tuple[float, ...]:
-    """The first of the best five, ringed: its budget and score; nothing where it has none."""
+def _chosen(ax: Axes, best: pd.DataFrame, against: Budget, scale: Scale) -> Words | None:
+    """The first of the best five, ringed where its budget and score are, and how it is called."""
     if best.empty or against.of_best not in best.columns:
-        return ()
-    found = float(best[against.of_best].iloc[0]), float(scale.shown(best["score"].iloc[0]))
-    if not (np.isfinite(found).all() and found[0] > 0):
-        return ()
-    ax.plot(*found, "o", color="none", markeredgecolor=CHOSEN, markeredgewidth=2, markersize=11, zorder=5, gid="chosen")
-    return found
+        return None
+    x, y = float(best[against.of_best].iloc[0]), float(scale.shown(best["score"].iloc[0]))
+    if not (np.isfinite([x, y]).all() and x > 0):
+        return None
+    ax.plot(x, y, "o", color="none", markeredgecolor=CHOSEN, markeredgewidth=2, markersize=11, zorder=5, gid="chosen")
+    return Words(x, y, f"chosen: {shortened(best['algorithm'].iloc[0])}", CHOSEN)
 
 
 def _logarithmic(ax: Axes, budgets: Sequence[float], against: Budget) -> None:
     """A logarithmic axis with room for words on both sides, however near to each other the budgets are."""
-    finite = [value for value in budgets if np.isfinite(value) and value > 0]
+    least, most = min(budgets), max(budgets)
     ax.set_xscale("log")
-    decades = max(np.log10(max(finite) / min(finite)), 0.3)
-    ax.set_xlim(min(finite) / 10 ** (0.12 * decades), max(finite) * 10 ** (0.12 * decades))
+    decades = max(np.log10(most / least), 0.3)
+    ax.set_xlim(least / 10 ** (0.12 * decades), most * 10 ** (0.12 * decades))
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: against.asked(value)))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _labels(
-    ax: Axes, steps: pd.DataFrame, chosen: tuple[float, ...], asked: tuple[float | None, str], scale: Scale
-) -> None:
+def _labels(ax: Axes, steps: pd.DataFrame, chosen: Words | None, asked: tuple[float | None, str], scale: Scale) -> None:
     """Words beside the points: the chosen one, both ends, then whatever is near to what was asked; if there is room."""
     budgets = steps["budget"].to_numpy(float)
     corners = np.column_stack([budgets, scale.shown(steps["score"])])
     far = np.abs(np.log(budgets / (asked[0] or budgets[-1])))
     far[[0, -1]] = 0.0
-    begins = (steps["label"] != steps["label"].shift()).to_numpy()  # a name is said once, where it begins
-    order = [number for number in np.argsort(far, kind="stable") if begins[number]][:LABELS]
-    wanted = [Words(chosen[0], chosen[1], "chosen", CHOSEN)] if chosen else []
-    for number in order:
+    wanted = (steps["label"] != steps["label"].shift()).to_numpy()  # a name is said once, where it begins
+    if chosen is not None:  # and not on a neighbour of the chosen one, which it would seem to be about
+        away = ax.transData.transform(corners) - ax.transData.transform((chosen.x, chosen.y))
+        wanted = wanted & (np.hypot(*away.T) > APART)
+    words = [] if chosen is None else [chosen]
+    for number in [each for each in np.argsort(far, kind="stable") if wanted[each]][:LABELS]:
         x, y = corners[number]
-        wanted.append(Words(x, y, shortened(steps["label"].iloc[number]), INK))
-    place(ax, wanted, corners, [chosen] if chosen else [], asked, scale.up)
+        words.append(Words(x, y, shortened(steps["label"].iloc[number]), INK))
+    place(ax, words, corners, [] if chosen is None else [(chosen.x, chosen.y)], asked, scale.up)
 
 
 def effects(table: pd.DataFrame, scale: Scale) -> Drawing:
