@@ -34,6 +34,7 @@ PILOT = 3  # rounds
 SPARE_BITS = 1.02  # of messages whose length is a matter of chance: so much more than was measured
 MANY_LOOKS, FEW_LOOKS = 5, 3
 MOST_TURNS = 1000
+WORTH = 1.2  # times as many rounds are worth another look
 
 
 class Search:
@@ -65,11 +66,12 @@ class Search:
         """All stages; the arms that came furthest, best first."""
         self._explore()
         if self.share < MIDDLE:
-            self._again("the better half", self.ranked()[:KEPT], MIDDLE, HALVED, [(ALWAYS_SWEPT, 0.5, 2)])
+            self._again("the better half", self.ranked()[:KEPT], MIDDLE, HALVED, [(ALWAYS_SWEPT, 1.0, 2)])
         best = self.ranked()[:REFINE]
         rest = [(ALWAYS_SWEPT, 0.5, 3), (("server_lr", "decay"), 1.0, 2)]
         self._again("the best, all their rounds", best, 1.0, REFINED, rest)
         self._repeat()
+        self._lengthen()
         return self.ranked()[:FINALISTS]
 
     @property
@@ -203,10 +205,28 @@ class Search:
                 continue
             if self.stopped():
                 return
-            found = self.bench.measure(arm.candidate, [arm.point], arm.candidate.rounds, range(1, REPETITIONS + 1))[0]
-            arm.finals, arm.measured, arm.rounds = tuple(each.score for each in found), found[0], arm.candidate.rounds
-            self._note(arm)
-            self._show(self)
+            self._measure_finals(arm)
+
+    def _lengthen(self) -> None:
+        """The best for more rounds, where budgets pay for more than there was time to try of everything."""
+        self.stage = "the best for longer"
+        arm = self.ranked()[0] if self.arms else None
+        if arm is None or arm.measured is None or not arm.finals or self.scene.private:
+            return
+        looks = math.ceil(REPETITIONS / self.bench.width)
+        affordable = int((self.seconds - self.used) / (looks * max(arm.measured.seconds, 1e-9)))
+        longer = admitted(self.scene, arm.candidate.draft, arm.candidate.bits, affordable or 1)
+        if longer.rounds <= arm.candidate.rounds * WORTH or self.stopped():
+            return
+        found = Arm(longer, arm.point, len(self.arms))
+        self._measure_finals(found)
+        self.arms[longer.name] = found
+
+    def _measure_finals(self, arm: Arm) -> None:
+        found = self.bench.measure(arm.candidate, [arm.point], arm.candidate.rounds, range(1, REPETITIONS + 1))[0]
+        arm.finals, arm.measured, arm.rounds = tuple(each.score for each in found), found[0], arm.candidate.rounds
+        self._note(arm)
+        self._show(self)
 
     def _note(self, arm: Arm) -> None:
         self.trials.add(row_of(self.scene, arm))
