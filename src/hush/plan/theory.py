@@ -1,8 +1,9 @@
 """The bounds rank: what Theorem 1 of paper fedpaq-dp says of the candidates, beside what they scored.
 
-The bound is of a candidate's whole numbers (K, E, M, b, q, the noise), with the theorem's own step sizes, a cohort drawn
-at random, batches drawn anew and clients that count alike. What was tried has step sizes of its own, may take clients in
-turn and counts them by their examples. So the bound may rank, and whether it does is measured here; it predicts nothing.
+The bound is of a candidate's whole numbers (K, E, M, b, q, the noise), with the theorem's own step sizes, a cohort
+drawn at random, batches drawn anew, clients that count alike and gradients that clipping leaves as they are. What was
+tried has step sizes of its own, may take clients in turn, counts them by their examples, and if it is private may clip
+much. So the bound may rank, and whether it does is measured here; it predicts nothing.
 """
 
 from collections.abc import Hashable, Mapping
@@ -20,7 +21,7 @@ from hush.theory.constants import Constants, estimate
 from hush.theory.curvature import known_steepness
 from hush.theory.fedpaq import Setting, bits_budget, theorem_1
 
-# Plain losses are not strongly convex; with so much decay, that of the paper's authors, they are. It stands in for them.
+# A plain loss is not strongly convex; with so much decay, that of the paper's authors, it is. This one stands in for it.
 WEIGHT_DECAY = 1e-3
 WITHIN = 0.005  # of the best score is as good as the best: half a point of accuracy
 COVERED = ("fedavg", "fedpaq", "private_fedpaq")
@@ -132,8 +133,8 @@ def why_not(family: str) -> str | None:
 def setting_of(row: Mapping[Hashable, Any], population: Population) -> Setting:
     """What is chosen, in the theorem's terms.
 
-    Noise at every step, of deviation z·2C/b, adds up: what is sent has E times its variance over η². What it does to the
-    later steps of the same round is left out. A client that gives all its examples counts as the one that holds least.
+    Noise at every step, of deviation z·2C/b, adds up: what is sent has E times its variance over η². What it does to
+    later steps of the same round is left out. A client that gives all its examples counts as who holds least.
     """
     steps, batch, noise = int(row["steps"]), int(row["batch"]), float(row["noise"])
     examples = int(population.smallest)

@@ -1,0 +1,58 @@
+"""Pairs of trials that differ in one choice alone: what a search over neighbours leaves many of."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+Row = Mapping[Hashable, Any]
+
+# What a candidate is. Numbers that are swept (lr, clip …) are each candidate's own best, and belong to the outcome.
+CHOICES = ("family", "steps", "batch", "clients", "coding", "rounds", "bands")
+SWEPT = ("lr", "clip", "mu", "server_lr", "decay")
+NONE = "none"  # the level of who has no such choice
+# Two names of one algorithm, quantised or not.
+KIN = {"fedpaq": "fedavg"}
+
+
+def prepared(table: pd.DataFrame) -> pd.DataFrame:
+    """Trials with levels to compare by: "level of …" for each choice, and the share of a run that was looked at.
+
+    Rounds are a choice where they cost privacy. Elsewhere they follow from the budgets and the other choices.
+    """
+    levels = {name: table[name] if name in table else pd.Series(NONE, table.index) for name in CHOICES}
+    levels["family"] = levels["family"].replace(KIN)
+    levels["rounds"] = table["rounds"].where(table["epsilon"].notna(), NONE)
+    filled = {f"level of {name}": column.astype(object).where(column.notna(), NONE) for name, column in levels.items()}
+    return table.assign(**filled, share=table["run"] / table["rounds"])
+
+
+def level(row: Row, choice: str) -> Any:
+    """What a prepared row has of a choice."""
+    return row[f"level of {choice}"]
+
+
+def equal_shares(one: Row, other: Row) -> bool:
+    """Both after the same part of their runs, up to a round, and as often repeated."""
+    within = 1 / min(one["rounds"], other["rounds"])
+    return abs(one["share"] - other["share"]) < within and one["repetitions"] == other["repetitions"]
+
+
+def pairs(
+    table: pd.DataFrame, *free: str, alike: Callable[[Row, Row], bool] = equal_shares
+) -> Iterator[tuple[Row, Row]]:
+    """Rows of prepared trials that are alike and differ in these choices, in all of them, and in no other.
+
+    Of two candidates only one pair counts: that of the latest looks, which have seen most of the runs.
+    """
+    fixed = [f"level of {name}" for name in CHOICES if name not in free]
+    for _, group in table.groupby(fixed, sort=False):
+        latest = group.sort_values(["share", "repetitions"], ascending=False, kind="stable")
+        looks = [rows.to_dict("records") for _, rows in latest.groupby("trial", sort=True)]
+        for ones, others in combinations(looks, 2):
+            if any(level(ones[0], name) == level(others[0], name) for name in free):
+                continue
+            matching = ((one, other) for one in ones for other in others if alike(one, other))
+            if (found := next(matching, None)) is not None:
+                yield found
