@@ -128,7 +128,7 @@ def fitted(design: Matrix, response: Matrix, levels: list[Any]) -> Fit | None:
     def comparable(one: int, other: int) -> bool:
         contrast = np.zeros(design.shape[1])
         contrast[one], contrast[other] = 1.0, -1.0
-        return bool(np.allclose(seen @ contrast, 1.0 * contrast, atol=1e-6)) or one == other
+        return bool(np.allclose(seen @ contrast, contrast, atol=1e-6)) or one == other
 
     groups = [[other for other in range(len(levels)) if comparable(one, other)] for one in range(len(levels))]
     largest = max(groups, key=len)

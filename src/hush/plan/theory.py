@@ -21,7 +21,7 @@ from hush.theory.constants import Constants, estimate
 from hush.theory.curvature import known_steepness
 from hush.theory.fedpaq import Setting, bits_budget, theorem_1
 
-# A plain loss is not strongly convex; with so much decay, that of the paper's authors, it is. This one stands in for it.
+# A plain loss is not strongly convex; with so much decay, that of the paper's authors, it is, and stands in for itself.
 WEIGHT_DECAY = 1e-3
 WITHIN = 0.005  # of the best score is as good as the best: half a point of accuracy
 COVERED = ("fedavg", "fedpaq", "private_fedpaq")
