@@ -16,6 +16,7 @@ from hush.plan.pairs import CHOICES, NONE, SWEPT, level, pairs, prepared
 POINTS = 100.0  # of a score of 1
 LEAST_PAIRS = 2  # fewer say nothing that an additive model of all trials would not
 MOST_LEVELS = 4  # of a number that is swept; more are made into thirds
+ROUNDING = 1e-9  # a singular value so small beside the largest is none
 COLUMNS = ("choice", "effect", "typical", "best", "levels", "behind", "how")
 BY_PAIRS, BY_MODEL = "pairs", "additive model"
 
@@ -122,7 +123,7 @@ def fitted(design: Matrix, response: Matrix, levels: list[Any]) -> Fit | None:
     Two can if their difference is a combination of the rows: then every solution gives the same. Of several groups
     within which levels compare, the largest counts.
     """
-    inverse = np.linalg.pinv(design)
+    inverse = np.linalg.pinv(design, rcond=ROUNDING)
     values, seen = inverse @ response, inverse @ design  # `seen` leaves alone what the rows determine
 
     def comparable(one: int, other: int) -> bool:

@@ -1,8 +1,8 @@
 """The design rules of paper fedpaq-dp (section IV) beside what a search has measured.
 
-A rule is judged on pairs of candidates that differ in nothing else, each at the best step size (and clip) that was found
-for it, where the paper keeps these fixed. The noise of a private candidate is what its ε asks for. Pairs may share a
-candidate, so they are no independent sample: the numbers are there to be read with the verdict.
+A rule is judged on pairs of candidates that differ in nothing else, each at the best step size (and clip) that was
+found for it, where the paper keeps these fixed. The noise of a private candidate is what its ε asks for. Pairs may
+share a candidate, so they are no independent sample: the numbers are there to be read with the verdict.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ ABOUT_TEN = (5, 20)  # levels s that are "about 10"
 FEW = 2  # clients that are very few
 MANY = 5  # times as many, to compare with them
 NEAR = 1.25  # a ratio of bits below which they count as equal
-MOVED = 0.5  # of the factor by which the search moves a clip: the least it ever moves
+MOVED = 0.4  # of the factor by which the search moves a clip; the least that it ever does is a half
 
 AGREES, DOES_NOT, NOT_TRIED = "agrees", "does not", "not tried"
 

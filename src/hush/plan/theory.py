@@ -32,6 +32,9 @@ LEFT_OUT = {
     "dp_fedavg": "whole updates are clipped, and Theorem 1 does not count the bias of that",
 }
 ALL = "all"
+BOUNDS = ["trial", "family", "score", "share", "bound", "bound_as_run", "largest", "why"]
+AGREEMENT = ["family", "reading", "candidates", "tau", "p_value"]
+ORDERS = ["family", "wanted", "candidates", "good", "by_bound", "at_random", "as_tried", "chance"]
 # The readings of "does the bound rank": which bound, of which candidates.
 WHOLE, AS_RUN, TO_THE_END = "bound of the whole run", "bound of the rounds run", "only what was run to the end"
 
@@ -59,8 +62,8 @@ class Ranking:
             return f"Theorem 1 says nothing here: {self.refusal}."
         lines = [_tau_in_words(row) for _, row in self.agreement[self.agreement["family"] == ALL].iterrows()]
         lines += [_order_in_words(row) for _, row in self.orders[self.orders["family"] == ALL].iterrows()]
-        lines += [f"Left out: {family}, {why}." for family, why in self.left_out.items()]
-        return "\n".join(lines or ["Theorem 1 covers none of what was tried."])
+        lines = lines or ["Theorem 1 covers none of what was tried."]
+        return "\n".join([*lines, *(f"Left out: {family}, {why}." for family, why in self.left_out.items())])
 
 
 def rank(problem: Problem, table: pd.DataFrame, weight_decay: float = WEIGHT_DECAY) -> Ranking:
@@ -84,11 +87,11 @@ def ranked(constants: Constants, table: pd.DataFrame, population: Population) ->
         bounds=bounds,
         agreement=pd.DataFrame(
             [{"family": name} | row for name, rows in groups.items() for row in _agreements(rows)],
-            columns=["family", "reading", "candidates", "tau", "p_value"],
+            columns=AGREEMENT,
         ),
         orders=pd.DataFrame(
             [{"family": name} | row for name, rows in groups.items() for row in _orders(rows)],
-            columns=["family", "wanted", "candidates", "good", "by_bound", "at_random", "as_tried", "chance"],
+            columns=ORDERS,
         ),
         constants=constants,
         left_out={str(name): "; ".join(sorted(set(why))) for name, why in none},
@@ -96,15 +99,14 @@ def ranked(constants: Constants, table: pd.DataFrame, population: Population) ->
 
 
 def _refused(table: pd.DataFrame, why: str) -> Ranking:
-    nothing = pd.DataFrame()
-    return Ranking(table[["trial", "family", "score"]].assign(bound=np.nan, why=why), nothing, nothing, refusal=why)
+    bounds = table.reindex(columns=BOUNDS).assign(share=table["run"] / table["rounds"], why=why)
+    return Ranking(bounds, pd.DataFrame(columns=AGREEMENT), pd.DataFrame(columns=ORDERS), refusal=why)
 
 
 def bounds_of(constants: Constants, table: pd.DataFrame, population: Population) -> pd.DataFrame:
     """Theorem 1 of every row: after all its rounds, and after those that were run for it."""
     rows = [_bound_of(constants, row, population) for row in table.to_dict("records")]
-    names = ["trial", "family", "score", "share", "bound", "bound_as_run", "largest", "why"]
-    return pd.DataFrame(rows, columns=names).astype({"bound": float, "bound_as_run": float})
+    return pd.DataFrame(rows, columns=BOUNDS).astype({"bound": float, "bound_as_run": float})
 
 
 def _bound_of(constants: Constants, row: Mapping[Hashable, Any], population: Population) -> dict[str, Any]:
@@ -115,7 +117,9 @@ def _bound_of(constants: Constants, row: Mapping[Hashable, Any], population: Pop
         setting, own = setting_of(row, population), constants_of(constants, row)
         whole = theorem_1(own, setting)
         as_run = theorem_1(own, replace(setting, rounds=int(row["run"])))
-    except (ValueError, KeyError) as error:  # a number that no setting of the theorem has, or that the table lacks
+    except KeyError as error:
+        return found | {"why": f"the table lacks its {error}"}
+    except ValueError as error:  # a number that no setting of the theorem has
         return found | {"why": str(error)}
     terms = whole._asdict()
     largest = max(terms, key=lambda name: terms[name])
@@ -161,6 +165,8 @@ def constants_of(constants: Constants, row: Mapping[Hashable, Any]) -> Constants
 
 
 def _agreements(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    if rows.empty:
+        return []
     ended = rows[rows["share"] >= 1]
     readings = {WHOLE: (rows, "bound"), AS_RUN: (rows, "bound_as_run"), TO_THE_END: (ended, "bound")}
     return [{"reading": name} | agreement(part[column], part["score"]) for name, (part, column) in readings.items()]
