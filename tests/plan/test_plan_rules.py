@@ -101,11 +101,11 @@ class TestLevels:
         assert [name for name, s in levels.items() if s == 0] == ["none"]
 
     def test_more_clients_against_finer_levels(self, trials):
-        coarse = {"coding": "1 dense", "clients": 40, "message_bits": 1000.0, "score": 0.8}
-        fine = {"coding": "16 dense", "clients": 10, "message_bits": 3900.0, "score": 0.7}
+        coarse = {"coding": "1 dense", "variance": 25.0, "clients": 40, "message_bits": 1000.0, "score": 0.8}
+        fine = {"coding": "16 dense", "variance": 2.0, "clients": 10, "message_bits": 3900.0, "score": 0.7}
         rows = [{"family": "fedpaq", "steps": steps} | each for steps in (1, 5, 10) for each in (coarse, fine)]
         assert both(trials, rows, MORE_CLIENTS_OR_LEVELS) == [AGREES, DOES_NOT]
-        for other in ({"message_bits": 2000.0}, {"message_bits": 900.0, "clients": 45}, {"bits": 8e6}):
+        for other in ({"message_bits": 2000.0}, {"variance": 25.0}, {"bits": 8e6}):
             unequal = [row | (other if row["clients"] == 10 else {}) for row in rows]
             assert verdict(judged(trials(unequal).table()), MORE_CLIENTS_OR_LEVELS)["comparisons"] == 0
 

@@ -46,11 +46,13 @@ def pairs(
 
     Of two candidates only one pair counts: that of the latest looks, which have seen most of the runs.
     """
-    fixed = [f"level of {name}" for name in CHOICES if name not in free]
-    for _, group in table.groupby(fixed, sort=False):
-        latest = group.sort_values(["share", "repetitions"], ascending=False, kind="stable")
-        looks = [rows.to_dict("records") for _, rows in latest.groupby("trial", sort=True)]
-        for ones, others in combinations(looks, 2):
+    fixed = [name for name in CHOICES if name not in free]
+    latest = table.sort_values(["share", "repetitions"], ascending=False, kind="stable").to_dict("records")
+    groups: dict[Any, dict[Any, list[Row]]] = {}
+    for row in latest:
+        groups.setdefault(tuple(level(row, name) for name in fixed), {}).setdefault(row["trial"], []).append(row)
+    for looks in groups.values():
+        for ones, others in combinations(looks.values(), 2):
             if any(level(ones[0], name) == level(others[0], name) for name in free):
                 continue
             matching = ((one, other) for one in ones for other in others if alike(one, other))

@@ -68,7 +68,7 @@ def equal_bits(one: Row, other: Row) -> bool:
     """As much sent in a round, M·β, and in the whole run; but of more clients in coarser messages."""
     in_a_round = [row["clients"] * row["message_bits"] for row in (one, other)]
     near = all(max(each) <= NEAR * min(each) for each in (in_a_round, [one["bits"], other["bits"]]))
-    traded = (one["clients"] - other["clients"]) * (one["message_bits"] - other["message_bits"]) < 0
+    traded = (one["clients"] - other["clients"]) * (one["variance"] - other["variance"]) > 0
     return bool(near and traded and equal_shares(one, other))
 
 
