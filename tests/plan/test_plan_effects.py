@@ -91,6 +91,12 @@ class TestPairs:
         ready = prepared(trials(rows).table())
         assert [level(row, "rounds") for row in ready.to_dict("records")] == [40, "none", 80, "none"]
 
+    def test_a_choice_that_nobody_has_heard_of_is_one(self, trials):
+        rows = [{"steps": 1, "power": "a"}, {"steps": 5, "power": "b"}, {"steps": 5, "power": "a"}]
+        ready = prepared(trials(rows).table())
+        assert [{one["trial"], other["trial"]} for one, other in pairs(ready, "steps")] == [{0, 2}]
+        assert [{one["trial"], other["trial"]} for one, other in pairs(ready, "power")] == [{1, 2}]
+
     def test_what_only_some_families_have(self, trials):
         """Who has no bands compares with who has none either."""
         rows = [{"steps": 1}, {"steps": 5}, {"steps": 5, "bands": 4}, {"steps": 1, "bands": 8}]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from hush.plan.pairs import CHOICES, NONE, SWEPT, level, pairs, prepared
+from hush.plan.pairs import LEVEL, NONE, SWEPT, choices_of, level, pairs, prepared
 
 POINTS = 100.0  # of a score of 1
 LEAST_PAIRS = 2  # fewer say nothing that an additive model of all trials would not
@@ -52,7 +52,7 @@ def main_effects(table: pd.DataFrame) -> pd.DataFrame:
     """
     ready = prepared(table[np.isfinite(table["score"].astype(float))])
     swept = [name for name in SWEPT if name in table]
-    rows = [_of_choice(ready, name) for name in CHOICES] + [_by_model(ready, name) for name in swept]
+    rows = [_of_choice(ready, name) for name in choices_of(ready)] + [_by_model(ready, name) for name in swept]
     found = pd.DataFrame([row for row in rows if row is not None], columns=list(COLUMNS))
     return found.sort_values("effect", ascending=False, kind="stable", na_position="last", ignore_index=True)
 
@@ -87,8 +87,8 @@ def _row(choice: str, fit: Fit, behind: int, how: str) -> dict[str, Any]:
 def _by_model(ready: pd.DataFrame, choice: str) -> dict[str, Any] | None:
     """The choice in an additive model of the latest look at every candidate; None where it does not vary."""
     last = ready.sort_values(["share", "repetitions"], kind="stable").groupby("trial").tail(1)
-    factors = {name: last[f"level of {name}"] for name in CHOICES} | {"share": last["share"].round(1)}
-    if choice not in CHOICES:
+    factors = {name: last[LEVEL + name] for name in choices_of(ready)} | {"share": last["share"].round(1)}
+    if choice not in factors:
         factors[choice] = binned(last[choice])
     own = [each for each in factors[choice].unique() if each != NONE]
     if len(own) < 2:

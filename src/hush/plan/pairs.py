@@ -6,11 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from hush.plan import trials
+
 Row = Mapping[Hashable, Any]
 
 # What a candidate is. Numbers that are swept (lr, clip …) are each candidate's own best, and belong to the outcome.
 CHOICES = ("family", "steps", "batch", "clients", "coding", "rounds", "bands")
 SWEPT = ("lr", "clip", "mu", "server_lr", "decay")
+LEVEL = "level of "
 NONE = "none"  # the level of who has no such choice
 # Two names of one algorithm, quantised or not.
 KIN = {"fedpaq": "fedavg"}
@@ -19,18 +22,25 @@ KIN = {"fedpaq": "fedavg"}
 def prepared(table: pd.DataFrame) -> pd.DataFrame:
     """Trials with levels to compare by: "level of …" for each choice, and the share of a run that was looked at.
 
-    Rounds are a choice where they cost privacy. Elsewhere they follow from the budgets and the other choices.
+    Rounds are a choice where they cost privacy. Elsewhere they follow from the budgets and the other choices. A column
+    that is not known is a choice of some family's own.
     """
-    levels = {name: table[name] if name in table else pd.Series(NONE, table.index) for name in CHOICES}
+    own = [name for name in table if name not in (*trials.COLUMNS, *CHOICES, *SWEPT)]
+    levels = {str(name): table[name] for name in (*CHOICES, *own) if name in table}
     levels["family"] = levels["family"].replace(KIN)
     levels["rounds"] = table["rounds"].where(table["epsilon"].notna(), NONE)
-    filled = {f"level of {name}": column.astype(object).where(column.notna(), NONE) for name, column in levels.items()}
+    filled = {LEVEL + name: column.astype(object).where(column.notna(), NONE) for name, column in levels.items()}
     return table.assign(**filled, share=table["run"] / table["rounds"])
+
+
+def choices_of(ready: pd.DataFrame) -> list[str]:
+    """The choices of which a prepared table has levels."""
+    return [str(name).removeprefix(LEVEL) for name in ready if str(name).startswith(LEVEL)]
 
 
 def level(row: Row, choice: str) -> Any:
     """What a prepared row has of a choice."""
-    return row[f"level of {choice}"]
+    return row[LEVEL + choice]
 
 
 def equal_shares(one: Row, other: Row) -> bool:
@@ -46,7 +56,7 @@ def pairs(
 
     Of two candidates only one pair counts: that of the latest looks, which have seen most of the runs.
     """
-    fixed = [name for name in CHOICES if name not in free]
+    fixed = [name for name in choices_of(table) if name not in free]
     latest = table.sort_values(["share", "repetitions"], ascending=False, kind="stable").to_dict("records")
     groups: dict[Any, dict[Any, list[Row]]] = {}
     for row in latest:
