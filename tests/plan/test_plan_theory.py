@@ -13,17 +13,16 @@ import hush
 from hush.core.problem import Population
 from hush.plan.budgets import Budgets
 from hush.plan.families import FAMILIES
+from hush.plan.orders import agreement, expected_position, order
 from hush.plan.theory import (
     ALL,
     AS_RUN,
     COVERED,
+    FIRST,
     TO_THE_END,
     WHOLE,
-    agreement,
     bounds_of,
     constants_of,
-    expected_position,
-    order,
     rank,
     ranked,
     setting_of,
@@ -105,30 +104,30 @@ class TestWhatIsCovered:
         assert not any("not known" in (why or "") for why in reasons.values())
 
     def test_unknown_families_are_left_out(self, trials):
-        found = ranked(CONSTANTS, trials([{"family": "something new"}, {}]).last(), POPULATION)
+        found = ranked(CONSTANTS, trials([{"family": "something new"}, {}]), POPULATION)
         assert found.left_out == {"something new": "Theorem 1 is not known to cover it"}
         assert found.bounds["bound"].isna().tolist() == [True, False]
 
     def test_what_is_left_out_does_not_count(self, trials):
         rows = [*SEVERAL, {"family": "scaffold", "score": 0.99}, {"family": "dp_fedavg adaptive", "score": 0.98}]
-        found = ranked(CONSTANTS, trials(rows).last(), POPULATION)
+        found = ranked(CONSTANTS, trials(rows), POPULATION)
         assert only(found.agreement, family=ALL, reading=WHOLE)["candidates"] == len(SEVERAL)
         assert set(found.left_out) == {"scaffold", "dp_fedavg adaptive"}
         assert "scaffold" in found.in_words()
 
     @pytest.mark.parametrize("wrong", [{"clients": 51}, {"variance": nan}, {"family": "private_fedpaq", "noise": 1.0}])
     def test_a_row_that_makes_no_setting_is_left_out_with_its_reason(self, wrong, trials):
-        found = ranked(CONSTANTS, trials([wrong, {}]).last(), POPULATION)
+        found = ranked(CONSTANTS, trials([wrong, {}]), POPULATION)
         assert found.bounds["bound"].isna().tolist() == [True, False]
         assert found.bounds["why"][0]
 
     def test_nothing_covered_is_said(self, trials):
-        found = ranked(CONSTANTS, trials([{"family": "scaffold"}]).last(), POPULATION)
+        found = ranked(CONSTANTS, trials([{"family": "scaffold"}]), POPULATION)
         assert found.in_words().startswith("Theorem 1 covers none")
         assert found.orders.empty
 
     def test_no_trials(self, trials):
-        assert ranked(CONSTANTS, trials([]).last(), POPULATION).bounds.empty
+        assert ranked(CONSTANTS, trials([]), POPULATION).bounds.empty
 
 
 class TestAgreement:
@@ -136,7 +135,7 @@ class TestAgreement:
     def test_scores_made_from_the_bound(self, sign, trials):
         bounds = bounds_of(CONSTANTS, trials(SEVERAL).last(), POPULATION)["bound"]
         rows = [row | {"score": -sign * bound} for row, bound in zip(SEVERAL, bounds, strict=True)]
-        found = ranked(CONSTANTS, trials(rows).last(), POPULATION)
+        found = ranked(CONSTANTS, trials(rows), POPULATION)
         tau = only(found.agreement, family=ALL, reading=WHOLE)
         assert tau["tau"] == pytest.approx(sign)
         assert tau["p_value"] < 1e-6
@@ -147,15 +146,23 @@ class TestAgreement:
     def test_the_readings_differ_where_looks_do(self, trials):
         """A score by the rounds that were run: the bound of those agrees, that of whole runs knows nothing of them."""
         rows = [{"run": run, "score": run / 80} for run in (10, 20, 40)]
-        found = ranked(CONSTANTS, trials(rows).last(), POPULATION).agreement
+        found = ranked(CONSTANTS, trials(rows), POPULATION).agreement
         assert only(found, family=ALL, reading=AS_RUN)["tau"] == pytest.approx(1)
         assert np.isnan(only(found, family=ALL, reading=WHOLE)["tau"])
         assert only(found, family=ALL, reading=TO_THE_END)["candidates"] == 0
 
+    def test_first_looks_are_compared_with_each_other(self, trials):
+        """Who did badly at first was not looked at again; who did well came far, the last of them to the end."""
+        first = [{"trial": n, "steps": s, "run": 10, "score": 0.5 - n / 10} for n, s in enumerate((1, 2, 5))]
+        later = [{"trial": 2, "steps": 5, "run": 80, "score": 0.9}]
+        found = ranked(CONSTANTS, trials([*first, *later]), POPULATION).agreement
+        assert only(found, family=ALL, reading=FIRST)["tau"] == pytest.approx(1)
+        assert only(found, family=ALL, reading=WHOLE)["tau"] == pytest.approx(-1 / 3)
+
     def test_families_apart(self, trials):
         rows = [{"family": name, "steps": steps, "score": sign * steps / 20}
                 for name, sign in (("fedavg", -1), ("fedpaq", 1)) for steps in (1, 2, 5, 10)]  # fmt: skip
-        found = ranked(CONSTANTS, trials(rows).last(), POPULATION).agreement
+        found = ranked(CONSTANTS, trials(rows), POPULATION).agreement
         taus = [only(found, family=name, reading=WHOLE)["tau"] for name in ("fedavg", "fedpaq")]
         assert taus == pytest.approx([-taus[1], taus[1]])
         assert abs(taus[0]) == pytest.approx(1)
@@ -219,7 +226,7 @@ class TestOrders:
 
     def test_who_is_within_half_a_point_is_good(self, trials):
         rows = [{"score": score} for score in (0.5, 0.896, 0.90, 0.8)]
-        found = ranked(CONSTANTS, trials(rows).last(), POPULATION).orders
+        found = ranked(CONSTANTS, trials(rows), POPULATION).orders
         assert only(found, family=ALL, wanted="the best")["as_tried"] == 3
         near = only(found, family=ALL, wanted="within 0.005 of the best")
         assert (near["good"], near["as_tried"]) == (2, 2)
@@ -250,17 +257,17 @@ class TestOnDigits:
     def test_softmax_is_ranked(self, digits_softmax, trials):
         problem, constants = digits_softmax
         rows = [{"steps": steps, "batch": 10, "clients": 5, "score": 0.9 - steps / 100} for steps in (1, 2, 5)]
-        found = rank(problem, trials(rows).last())
+        found = rank(problem, trials(rows))
         assert found.refusal is None
         assert found.constants == constants
         assert only(found.agreement, family=ALL, reading=WHOLE)["tau"] == pytest.approx(1)
 
     def test_a_model_that_is_not_convex_is_refused(self, trials):
-        found = rank(hush.tasks.digits(clients=4, model="mlp", model_options={"hidden": 4}), trials([{}]).last())
+        found = rank(hush.tasks.digits(clients=4, model="mlp", model_options={"hidden": 4}), trials([{}]))
         assert found.refusal is not None
         assert "convex" in found.in_words()
         assert found.bounds["bound"].isna().all()
 
     def test_without_weight_decay_it_is_refused(self, digits_softmax, trials):
-        found = rank(digits_softmax[0], trials([{}]).last(), weight_decay=0.0)
+        found = rank(digits_softmax[0], trials([{}]), weight_decay=0.0)
         assert "weight_decay must be above 0" in (found.refusal or "")

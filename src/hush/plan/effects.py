@@ -18,7 +18,7 @@ LEAST_PAIRS = 2  # fewer say nothing that an additive model of all trials would 
 MOST_LEVELS = 4  # of a number that is swept; more are made into thirds
 ROUNDING = 1e-9  # a singular value so small beside the largest is none
 COLUMNS = ("choice", "effect", "typical", "best", "levels", "behind", "how")
-BY_PAIRS, BY_MODEL = "pairs", "additive model"
+BY_PAIRS, BY_MODEL, UNTOLD = "pairs", "additive model", "not told apart from other choices"
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -98,7 +98,7 @@ def _by_model(ready: pd.DataFrame, choice: str) -> dict[str, Any] | None:
     # As many unknowns as candidates would explain anything.
     fit = fitted(design, last["score"].to_numpy(float), own) if np.linalg.matrix_rank(design) < len(last) else None
     if fit is None:
-        return {"choice": choice, "effect": np.nan, "behind": len(last), "how": "not told apart from other choices"}
+        return {"choice": choice, "effect": np.nan, "levels": 0, "behind": len(last), "how": UNTOLD}
     return _row(choice, fit, len(last), BY_MODEL)
 
 

@@ -8,15 +8,16 @@ much. So the bound may rank, and whether it does is measured here; it predicts n
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, comb, hypot, inf
+from math import ceil, hypot, inf
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import kendalltau
 
 from hush.core.problem import Population, Problem
 from hush.plan.budgets import Budgets
+from hush.plan.orders import agreement, order
+from hush.plan.trials import Trials
 from hush.theory.constants import Constants, estimate
 from hush.theory.curvature import known_steepness
 from hush.theory.fedpaq import Setting, bits_budget, theorem_1
@@ -36,7 +37,10 @@ BOUNDS = ["trial", "family", "score", "share", "bound", "bound_as_run", "largest
 AGREEMENT = ["family", "reading", "candidates", "tau", "p_value"]
 ORDERS = ["family", "wanted", "candidates", "good", "by_bound", "at_random", "as_tried", "chance"]
 # The readings of "does the bound rank": which bound, of which candidates.
-WHOLE, AS_RUN, TO_THE_END = "bound of the whole run", "bound of the rounds run", "only what was run to the end"
+WHOLE = "bound of the whole run, score of the last look"
+AS_RUN = "bound of the rounds run, score of the last look"
+FIRST = "bound and score of the first look"  # candidates are first looked at after alike parts of their runs
+TO_THE_END = "only what was run to the end"
 
 
 @dataclass(frozen=True)
@@ -66,36 +70,41 @@ class Ranking:
         return "\n".join([*lines, *(f"Left out: {family}, {why}." for family, why in self.left_out.items())])
 
 
-def rank(problem: Problem, table: pd.DataFrame, weight_decay: float = WEIGHT_DECAY) -> Ranking:
-    """The candidates of a table (`Trials.last()`), with constants estimated on the problem they were tried on."""
+def rank(problem: Problem, trials: Trials, weight_decay: float = WEIGHT_DECAY) -> Ranking:
+    """The candidates of a search, with constants estimated on the problem they were tried on."""
     if known_steepness(problem) is None:
-        return _refused(table, "every client's loss must be convex, and of this model that is not known")
+        return _refused(trials.last(), "every client's loss must be convex, and of this model that is not known")
     try:
         constants = estimate(problem, None, weight_decay=weight_decay)
     except ValueError as error:
-        return _refused(table, str(error))
-    return ranked(constants, table, problem.population)
+        return _refused(trials.last(), str(error))
+    return ranked(constants, trials, problem.population)
 
 
-def ranked(constants: Constants, table: pd.DataFrame, population: Population) -> Ranking:
+def ranked(constants: Constants, trials: Trials, population: Population) -> Ranking:
     """The same where the constants are known, for whole batches: G of a smaller one is found from σ."""
-    bounds = bounds_of(constants, table, population)
-    has = bounds[bounds["bound"].notna()]
+    bounds = bounds_of(constants, trials.last(), population)
+    first = bounds_of(constants, trials.table().groupby("trial").head(1), population)
+    has, had = (each[each["bound"].notna()] for each in (bounds, first))
     none = bounds[bounds["bound"].isna()].groupby("family", sort=False)["why"]
-    groups = {ALL: has} | {str(name): rows for name, rows in has.groupby("family")}
+    groups = {ALL: (has, had)} | {name: _of(name, has, had) for name in has["family"].unique()}
     return Ranking(
         bounds=bounds,
         agreement=pd.DataFrame(
-            [{"family": name} | row for name, rows in groups.items() for row in _agreements(rows)],
+            [{"family": name} | row for name, rows in groups.items() for row in _agreements(*rows)],
             columns=AGREEMENT,
         ),
         orders=pd.DataFrame(
-            [{"family": name} | row for name, rows in groups.items() for row in _orders(rows)],
+            [{"family": name} | row for name, (last, _) in groups.items() for row in _orders(last)],
             columns=ORDERS,
         ),
         constants=constants,
         left_out={str(name): "; ".join(sorted(set(why))) for name, why in none},
     )
+
+
+def _of(family: str, *tables: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
+    return tuple(table[table["family"] == family] for table in tables)
 
 
 def _refused(table: pd.DataFrame, why: str) -> Ranking:
@@ -164,21 +173,17 @@ def constants_of(constants: Constants, row: Mapping[Hashable, Any]) -> Constants
     return replace(constants, gradient=min(gradient, float(row["clip"]) if float(row["noise"]) else inf))
 
 
-def _agreements(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    if rows.empty:
+def _agreements(last: pd.DataFrame, first: pd.DataFrame) -> list[dict[str, Any]]:
+    if last.empty:
         return []
-    ended = rows[rows["share"] >= 1]
-    readings = {WHOLE: (rows, "bound"), AS_RUN: (rows, "bound_as_run"), TO_THE_END: (ended, "bound")}
+    ended = last[last["share"] >= 1]
+    readings = {
+        FIRST: (first, "bound_as_run"),
+        WHOLE: (last, "bound"),
+        AS_RUN: (last, "bound_as_run"),
+        TO_THE_END: (ended, "bound"),
+    }
     return [{"reading": name} | agreement(part[column], part["score"]) for name, (part, column) in readings.items()]
-
-
-def agreement(bounds: Any, scores: Any) -> dict[str, float]:
-    """Kendall's τ between minus the bound and the score: 1 where the smaller bound always scored more."""
-    bound, score = np.asarray(bounds, float), np.asarray(scores, float)
-    if len(bound) < 2:
-        return {"candidates": len(bound), "tau": np.nan, "p_value": np.nan}
-    found = kendalltau(-bound, score)
-    return {"candidates": len(bound), "tau": float(found.statistic), "p_value": float(found.pvalue)}
 
 
 def _orders(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -187,45 +192,6 @@ def _orders(rows: pd.DataFrame) -> list[dict[str, Any]]:
     score, best = rows["score"].to_numpy(float), rows["score"].max()
     aims = {"the best": score >= best, f"within {WITHIN:g} of the best": score >= best - WITHIN}
     return [{"wanted": name} | order(rows["bound"], rows["trial"], good) for name, good in aims.items()]
-
-
-def order(bounds: Any, trials: Any, good: Any) -> dict[str, float]:
-    """How many candidates one tries until a good one, by three orders.
-
-    `chance` is how often a random order is there as early as the bound's.
-    """
-    is_good = np.asarray(good, bool)
-    candidates, number = len(is_good), int(is_good.sum())
-    by_bound = expected_position(bounds, is_good)
-    missed = comb(candidates - ceil(by_bound), number) / comb(candidates, number)
-    return {
-        "candidates": candidates,
-        "good": number,
-        "by_bound": by_bound,
-        "at_random": expected_position(np.zeros(candidates), is_good),
-        "as_tried": expected_position(trials, is_good),
-        "chance": 1 - missed,
-    }
-
-
-def expected_position(keys: Any, good: Any) -> float:
-    """Where the first good one comes in the order of the keys, whose ties are broken at random.
-
-    The first of k good among n in a random order is at (n + 1)/(k + 1) in the mean.
-
-    >>> expected_position([0, 0, 0, 0, 0], [True, False, False, True, False])
-    2.0
-    >>> expected_position([3, 1, 2], [True, False, False])
-    3.0
-    """
-    key, is_good = np.asarray(keys), np.asarray(good, bool)
-    before = 0
-    for value in np.unique(key):
-        tie = key == value
-        if is_good[tie].any():
-            return float(before + (tie.sum() + 1) / (is_good[tie].sum() + 1))
-        before += int(tie.sum())
-    raise ValueError(f"one of the {len(key)} candidates must be good, found none")
 
 
 def spent(table: pd.DataFrame, budgets: Budgets, population: Population) -> pd.DataFrame:
