@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.plan.effects import BY_MODEL, BY_PAIRS, binned, fitted, in_words, main_effects
+from hush.plan.effects import BY_MODEL, BY_PAIRS, UNTOLD, binned, fitted, in_words, main_effects
 from hush.plan.pairs import equal_shares, level, pairs, prepared
 
 # What each level adds to the score; they do not interact.
@@ -122,6 +122,12 @@ class TestByPairs:
         assert (found["best"], found["levels"], found["behind"]) == (5, 3, 2)
         assert found["effect"] == pytest.approx(6.0)
 
+    def test_one_pair_is_better_than_a_model(self, trials):
+        rows = [{"steps": 1, "score": 0.5}, {"steps": 5, "score": 0.54}, {"steps": 1, "clients": 50, "score": 0.9}]
+        found = of(main_effects(trials(rows).table()), "steps")
+        assert (found["how"], found["behind"], found["best"]) == (BY_PAIRS, 1, 5)
+        assert found["effect"] == pytest.approx(4.0)
+
     def test_levels_that_never_meet_are_not_compared(self, trials):
         """Two islands: 1 with 2, which differ by a point, and 5, 10 and 20, which differ by less; no bridge."""
         rows = [{"steps": 1, "score": 0.1}, {"steps": 2, "score": 0.11},
@@ -162,6 +168,19 @@ class TestByModel:
         assert of(effects, "steps")["effect"] == pytest.approx(6.0)
         assert of(effects, "clients")["effect"] == pytest.approx(1.5)
         assert of(effects, "batch")["effect"] == pytest.approx(0.0, abs=1e-6)
+
+    def test_how_far_a_candidate_was_run_is_no_merit_of_its_choices(self, trials):
+        """All that was run to the end has a step size of 0.3, and so has half of the rest."""
+        rows = [
+            row | {"run": run, "lr": 0.3 if run == 80 or number % 2 else 0.1, "score": row["score"] + run / 200}
+            for number, (row, run) in enumerate(zip(WHOLE, [80, 8, 8, 80, 8] * 6, strict=False))
+        ]
+        assert of(main_effects(trials(rows).table()), "lr")["effect"] == pytest.approx(0.0, abs=1e-6)
+
+    def test_as_many_unknowns_as_candidates_explain_anything(self, trials):
+        """Three scores, and three unknowns: a constant, steps that go with clients, and a step size."""
+        rows = [{"steps": 1}, {"steps": 5, "clients": 50, "score": 0.7}, {"steps": 5, "lr": 0.3, "clients": 50}]
+        assert of(main_effects(trials(rows).table()), "lr")["how"] == UNTOLD
 
     def test_choices_that_always_go_together_are_not_told_apart(self, trials):
         rows = [{"steps": s, "clients": c, "score": 0.5 + s / 100} for s, c in ((1, 5), (5, 50))] * 4

@@ -69,6 +69,12 @@ class TestEqualRounds:
         # 10 and 20 clients do as well as each other: 4 of 6 are as the rule says.
         assert (verdict(found, MORE_CLIENTS)["hold"], verdict(found, MORE_CLIENTS)["comparisons"]) == (4, 6)
 
+    @pytest.mark.parametrize("sizes", [(10, 50), (2, 9)])
+    def test_neither_many_nor_nearly_as_few_are_compared_with_few(self, sizes, trials):
+        rows = [{"clients": m, "steps": s} for m in sizes for s in (1, 2, 5)]
+        found = judged(trials(rows).table())
+        assert [verdict(found, rule)["comparisons"] for rule in (THAN_FEW, MORE_CLIENTS)] == [0, 3]
+
     def test_who_diverged_is_behind(self, trials):
         rows = [{"clients": m, "steps": s, "score": -np.inf if m == 1 else 0.5} for m in (1, 10) for s in (1, 2, 5)]
         found = verdict(judged(trials(rows).table()), THAN_FEW)

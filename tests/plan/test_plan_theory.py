@@ -102,6 +102,7 @@ class TestWhatIsCovered:
         reasons = {name: why_not(name) for name in FAMILIES}
         assert {name for name, why in reasons.items() if why is None} == set(COVERED)
         assert not any("not known" in (why or "") for why in reasons.values())
+        assert "mixed by the channel" in (why_not("over the air") or "")
 
     def test_unknown_families_are_left_out(self, trials):
         found = ranked(CONSTANTS, trials([{"family": "something new"}, {}]), POPULATION)

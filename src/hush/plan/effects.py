@@ -14,7 +14,6 @@ import pandas as pd
 from hush.plan.pairs import LEVEL, NONE, SWEPT, choices_of, level, pairs, prepared
 
 POINTS = 100.0  # of a score of 1
-LEAST_PAIRS = 2  # fewer say nothing that an additive model of all trials would not
 MOST_LEVELS = 4  # of a number that is swept; more are made into thirds
 ROUNDING = 1e-9  # a singular value so small beside the largest is none
 COLUMNS = ("choice", "effect", "typical", "best", "levels", "behind", "how")
@@ -58,9 +57,9 @@ def main_effects(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_choice(ready: pd.DataFrame, choice: str) -> dict[str, Any] | None:
-    """By pairs if there are any to speak of, else by the model."""
+    """By pairs if there are any, which compare like with like; else by the model."""
     found = list(pairs(ready, choice))
-    if len(found) < LEAST_PAIRS:
+    if not found:
         return _by_model(ready, choice)
     gains = np.array([float(one["score"]) - float(other["score"]) for one, other in found])
     ends = [(level(one, choice), level(other, choice)) for one, other in found]

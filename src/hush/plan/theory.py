@@ -29,7 +29,7 @@ COVERED = ("fedavg", "fedpaq", "private_fedpaq")
 LEFT_OUT = {
     "fedprox": "its proximal term changes what a client descends, which Theorem 1 does not have",
     "scaffold": "its control variates change every step, and Theorem 1 knows none",
-    "over the air": "messages are mixed by the channel; Theorem 1 has the plain mean of a cohort",
+    "over": "in the air messages are mixed by the channel; Theorem 1 has the plain mean of a cohort",
     "dp_fedavg": "whole updates are clipped, and Theorem 1 does not count the bias of that",
 }
 ALL = "all"
