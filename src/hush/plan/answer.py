@@ -15,6 +15,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.costs import costs
 from hush.core.problem import Problem
 from hush.core.schedules import InverseTime
+from hush.plan.bench import measure_of
 from hush.plan.candidate import Candidate
 from hush.plan.choices import NEVER
 from hush.plan.climbing import Arm
@@ -47,6 +48,11 @@ class Choice:
             self.candidate.at(self.point),
             is_leaf=never,
         )
+
+    @property
+    def relation(self) -> str:
+        """What a neighbour is in its guarantee."""
+        return "" if self.description is None else self.description.first.relation
 
     @property
     def score(self) -> float:
@@ -117,6 +123,11 @@ class Plan:
     complete: bool = True  # False where it was told to stop before its end
     folder: Path | None = None
     findings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def measure(self) -> str:
+        """What a score is: accuracy, or the negative of a loss."""
+        return measure_of(self.scene.problem)
 
     @property
     def table(self) -> pd.DataFrame:

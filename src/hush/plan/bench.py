@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from hush.core.evaluation import measures
+from hush.core.keys import root
 from hush.core.paths import float_settings
+from hush.core.problem import Problem
 from hush.execution.lanes import Lane
 from hush.execution.simulation import Simulation
 from hush.plan.candidate import Candidate, Point
@@ -21,7 +24,7 @@ from hush.plan.scene import Scene
 
 WIDTH = {"cpu": 2}  # lanes of a program, by the kind of device
 WIDE = 8
-HIGHER_IS_BETTER = "accuracy"
+MEASURES = ("accuracy", "test_loss", "train_loss")  # a loss is scored by its negative
 
 
 class Measured(NamedTuple):
@@ -114,8 +117,14 @@ def _allowance(candidate: Candidate, clients: int, lanes: int) -> np.ndarray[Any
     return np.full((lanes, clients), candidate.participations)
 
 
+def measure_of(problem: Problem) -> str:
+    """What candidates are judged by: the first of these that a problem has."""
+    found = jax.eval_shape(lambda: measures(problem, problem.init(root(0))))
+    return next(name for name in MEASURES if name in found)
+
+
 def _scores(simulation: Simulation) -> np.ndarray[Any, Any]:
-    measured = simulation.evaluate()
-    values = measured[HIGHER_IS_BETTER] if HIGHER_IS_BETTER in measured else -measured.get("test_loss", measured["train_loss"])
+    name = measure_of(simulation.problem)
+    values = simulation.evaluate()[name] * (1 if name == MEASURES[0] else -1)
     finite = np.isfinite(simulation.models).all(1) & np.isfinite(values)
     return np.where(finite, values, -math.inf)

@@ -110,7 +110,7 @@ def binned(column: pd.Series) -> pd.Series:
     known = column.dropna().astype(float)
     named = known.map(lambda value: f"{value:g}")
     if known.nunique() > MOST_LEVELS:
-        thirds = pd.qcut(known.rank(method="dense"), 3, labels=False)
+        thirds = pd.qcut(known.rank(method="dense"), 3, labels=False, duplicates="drop")
         ranges = {third: f"{part.min():g} to {part.max():g}" for third, part in known.groupby(thirds)}
         named = thirds.map(ranges)
     return named.reindex(column.index).astype(object).where(column.notna(), NONE)

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from hush.extras import missing
 from hush.plan.answer import Plan
 from hush.plan.folder import NETWORK, SETTINGS, TRIALS, PlanFolder
+from hush.plan.page import write_page
 from hush.plan.written import network_tables, run_tables
 from hush.privacy import NoGuarantee
 from hush.settings import dumps
@@ -13,9 +15,12 @@ def write(answer: Plan, files: PlanFolder) -> Plan:
     """Everything that is worth keeping, in the plan's folder."""
     best, scene = answer.best[0], answer.scene
     files.write(TRIALS, answer.trials.to_csv(index=False))
-    files.write(SETTINGS, dumps(run_tables(scene, best, answer.target)))
+    settings = dumps(run_tables(scene, best, answer.target))
+    files.write(SETTINGS, settings)
     try:
         files.write(NETWORK, dumps(network_tables(scene, best, answer.target)))
     except NoGuarantee as error:
         answer = replace(answer, findings=dict(answer.findings) | {"network": str(error)})
+    if not missing("matplotlib"):
+        write_page(answer, files.path, settings)
     return answer
