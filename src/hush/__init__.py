@@ -16,7 +16,7 @@ from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
-    from hush import algorithms, channel, cohort, local, network, posterior, privacy, server, tasks, uplink
+    from hush import algorithms, channel, cohort, local, network, plans, posterior, privacy, server, tasks, uplink
     from hush.algorithms import (
         ce_fedavg,
         distributed_sgd,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hush.core.grid import Grid
     from hush.core.ranges import parameters, ranges_of
     from hush.core.round import broadcast, client_step, server_step
+    from hush.plans import plan
     from hush.runs.errors import Diverged, Interrupted, WriteFailed
     from hush.runs.result import Result
     from hush.runs.run import run
@@ -75,9 +76,22 @@ _HOMES = {
     "hush.runs.result": ("Result",),
     "hush.runs.errors": ("Diverged", "Interrupted", "WriteFailed"),
     "hush.runs.run": ("run",),
+    "hush.plans": ("plan",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_PACKAGES = ("algorithms", "channel", "cohort", "local", "network", "posterior", "privacy", "server", "tasks", "uplink")
+_PACKAGES = (
+    "algorithms",
+    "channel",
+    "cohort",
+    "local",
+    "network",
+    "plans",
+    "posterior",
+    "privacy",
+    "server",
+    "tasks",
+    "uplink",
+)
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
 _MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 
@@ -117,6 +131,8 @@ __all__ = [
     "on_server",
     "over_the_air",
     "parameters",
+    "plan",
+    "plans",
     "posterior",
     "privacy",
     "private_fedpaq",

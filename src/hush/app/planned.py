@@ -8,15 +8,19 @@ from typing import Any
 from hush.app.tables import print_table
 from hush.channel import OverTheAir
 from hush.core.check import nearest
-from hush.plan.answer import Plan
-from hush.plan.budgets import Budgets
-from hush.plan.planning import MINUTES, plan
-from hush.plan.proxies import proxy_of
+from hush.core.problem import Problem
+from hush.plans.answer import Plan
+from hush.plans.budgets import Budgets
+from hush.plans.folder import SETTINGS
+from hush.plans.planning import MINUTES, plan
+from hush.plans.proxies import proxy_of
+from hush.plans.tuning import tune
 from hush.privacy.shown import rounded_up
 from hush.report.formatting import bits as in_bits
-from hush.settings import SettingsError, build, read
+from hush.settings import SettingsError, build, dumps, read
 from hush.settings.schema import schema
 from hush.settings.values import fill
+from hush.store import atomically
 
 TABLES = ("task", "proxy", "channel", "plan")
 BESIDE = {"minutes": MINUTES, "seed": 0, "algorithms": None}  # what [plan] holds beside budgets
@@ -40,7 +44,11 @@ def answer(
     asked = _asked(tables.get("plan", {}), given)
     budgets = Budgets(**{name: value for name, value in asked.items() if name not in BESIDE})
     task = build({"algorithm": {"name": "fedavg"}, "task": tables.get("task", {})})
+    if private_data:
+        tuned(task.problem(), budgets, asked, out, force)
+        return
     substitute, words = _proxy(task.task or {}, tables.get("proxy"), proxy, budgets, private_data)
+    beside: dict[str, Any] = {name: asked.get(name, value) for name, value in BESIDE.items()}
     found = plan(
         task.problem(),
         None if substitute is None else build({"algorithm": {"name": "fedavg"}, "task": substitute}).problem(),
@@ -51,7 +59,7 @@ def answer(
         replace=force,
         progress=not quiet,
         words={"proxy": words} if words else None,
-        **{name: asked.get(name, value) for name, value in BESIDE.items()},
+        **beside,
     )
     tell(found)
 
@@ -73,7 +81,9 @@ def _proxy(
         return None, ""
     found = proxy_of(task, table)
     own = found["name"] == task["name"]
-    return found, f"{found['name']}, " + ("the examples that no client gets" if own else "in place of the task's own data")
+    return found, f"{found['name']}, " + (
+        "the examples that no client gets" if own else "in place of the task's own data"
+    )
 
 
 def _channel(table: Any) -> OverTheAir | None:
@@ -83,6 +93,26 @@ def _channel(table: Any) -> OverTheAir | None:
     if not isinstance(made, OverTheAir):
         raise SettingsError("channel", "a plan has use for a channel over the air: piece = 'over_the_air'")
     return made
+
+
+def tuned(problem: Problem, budgets: Budgets, asked: Mapping[str, Any], out: Path, force: bool) -> None:
+    """Tune on the private data itself, and print what that costs."""
+    settings = out / SETTINGS
+    if settings.exists() and not force:
+        raise SettingsError(str(settings), "is there already; choose another --out, or replace it with --force")
+    found = tune(problem, budgets=budgets, algorithms=asked.get("algorithms"), seed=asked.get("seed", 0))
+    total, alone, law = rounded_up(found.epsilon), rounded_up(found.alone), found.trials
+    words = (
+        f"ε = {total} at δ = {found.delta:g} covers the tuning on the private data (the best of a secret number of "
+        f"runs, {law.law} with mean {law.mean:g}) and one run of these settings, which alone spends {alone}"
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    atomically(settings, lambda file: file.write(f"# {words}\n{dumps(found.tables())}".encode()))
+    print(words)
+    for name, text in found.description.table(found.delta).items():
+        print(f"{name}: {text}")
+    print(f"{found.choice.candidate.draft.family}: {found.choice.settings}; {found.score:.1%}")
+    print(f"run it, once: hush run {settings}")
 
 
 def tell(found: Plan) -> None:

@@ -95,8 +95,11 @@ def best_of(curve: renyi.Vector, trials: Trials) -> renyi.Vector:
     return np.minimum.accumulate(found[::-1])[::-1]
 
 
-def selected(descriptions: Sequence[Description], delta: float, trials: Trials) -> float:
+def selected(descriptions: Sequence[Description], delta: float, trials: Trials, again: int = 0) -> float:
     """ε at δ of the best of K runs, each a candidate drawn from these, for the worst client of the worst candidate.
+
+    With `again`, so many further runs of the one that was best are counted too: they are chosen by what came before,
+    and Rényi divergences of what is released one after the other add up.
 
     Every client takes part whenever it may. Refused where others than the public see the runs, each of which then
     counts in full: `behind_server` says that they are trusted.
@@ -115,11 +118,11 @@ def selected(descriptions: Sequence[Description], delta: float, trials: Trials) 
     fraction("delta", delta)
     _check_alike(descriptions)
     spendings = [each.released(each.most_times, size) for each in descriptions for size in each.different]
-    left = delta - trials.mean * max(failure for _, failure in spendings)
+    left = delta - (trials.mean + again) * max(failure for _, failure in spendings)
     if left <= 0:
         return inf
     worst = np.max([divergences(releases) for releases, _ in spendings], axis=0)
-    return epsilon_of(best_of(worst, trials), left)
+    return epsilon_of(best_of(worst, trials) + again * worst, left)
 
 
 def noise_growth(
@@ -128,6 +131,7 @@ def noise_growth(
     delta: float,
     trials: Trials,
     most: float = MOST_GROWTH,
+    again: int = 0,
 ) -> float:
     """By what factor all candidates' noise must grow so that the best of K runs is within (ε, δ), to a relative 1e-4.
 
@@ -138,7 +142,7 @@ def noise_growth(
     fraction("delta", delta)
 
     def costs(factor: float, accountant: str) -> float:
-        return selected(described(factor), delta, trials)
+        return selected(described(factor), delta, trials, again)
 
     asked = f"δ = {delta:g} for the best of {trials.mean:g} {trials.law} trials"
     return least_noise(costs, epsilon, asked, "rdp", low=1.0, high=most)

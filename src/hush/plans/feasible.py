@@ -1,0 +1,30 @@
+"""Whether anything fits the budgets at all, before the search begins; and if not, what the least would be."""
+
+from collections.abc import Mapping
+
+from hush.plans.budgets import Infeasible
+from hush.plans.candidate import admitted
+from hush.plans.families import Family
+from hush.plans.menus import options_of
+from hush.plans.scene import Scene
+
+SHOWN = 3  # reasons
+
+
+def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
+    """Refuse budgets under which no candidate makes one round, by the one that comes nearest."""
+    refused: list[Infeasible] = []
+    for family in families.values():
+        options = options_of(scene, family)
+        # The fewest clients and the least work: whatever is cheapest of the rest is among these.
+        least = {name: values[0] for name, values in options.items()}
+        for coding in options.get("coding", ("none",)):
+            try:
+                admitted(scene, family(scene, lambda name, _: (least | {"coding": coding})[name]))  # noqa: B023
+            except Infeasible as error:
+                refused.append(error)
+            else:
+                return
+    refused.sort(key=lambda error: error.least)
+    reasons = "; ".join(dict.fromkeys(str(error) for error in refused[:1]))
+    raise ValueError(f"nothing fits these budgets: {reasons}")
