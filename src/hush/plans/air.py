@@ -38,7 +38,7 @@ def over_the_air(scene: Scene, pick: Pick) -> Draft:
             server_lr=point["server_lr"],
         )
 
-    draft = Draft(
+    return Draft(
         family=FAMILY,
         choices={"local": local, "clients": clients, "coding": "none"},
         build=build,
@@ -50,7 +50,6 @@ def over_the_air(scene: Scene, pick: Pick) -> Draft:
         family_of=over_the_air,
         most_rounds=lambda: _most_rounds(scene, build({"clip": 1.0, "server_lr": 1.0}, 1, 0.0), clients),
     )
-    return draft
 
 
 def _most_rounds(scene: Scene, algorithm: Algorithm, clients: int) -> int:

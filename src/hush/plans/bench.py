@@ -7,7 +7,7 @@ same cohorts and batches wherever they can, and a measurement that was made once
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -59,14 +59,14 @@ class Bench:
     ) -> list[list[Measured]]:
         """Every point with these repetitions after so many rounds."""
         keys = [[_key(candidate, point, number, rounds) for number in repetitions] for point in points]
-        lanes = [(point, number) for point in points for number in repetitions]
-        self._recall(sum(keys, []))
-        wanted = [lane for lane, key in zip(lanes, sum(keys, []), strict=True) if key not in self.known]
+        lanes = {_key(candidate, point, number, rounds): (point, number) for point in points for number in repetitions}
+        self._recall(lanes)
+        wanted = [lane for key, lane in lanes.items() if key not in self.known]
         for start in range(0, len(wanted), self.width):
             self._run(candidate, wanted[start : start + self.width], rounds)
         return [[self.known[key] for key in of_point] for of_point in keys]
 
-    def _recall(self, keys: Sequence[Any]) -> None:
+    def _recall(self, keys: Iterable[Any]) -> None:
         """What an earlier sitting measured, with the time it took then."""
         for key in keys:
             if key in self._earlier and key not in self.known:
