@@ -185,6 +185,7 @@ def run_grid(scene: Scene, menu: Menu, kept: Kept, say: Any = print) -> tuple[Ju
         kept.keep(benches, seconds=time.perf_counter() - began)
 
     blocks, rows = blocks_of(benches["searched"], menu), []
+    keep()
     say(f"{len(blocks)} blocks, {sum(len(each.points) for each in blocks)} settings, "
         f"about {sum(each.seconds for each in blocks):.0f} s of runs")  # fmt: skip
     for block in sorted(blocks, key=lambda each: each.candidate.name):
