@@ -23,7 +23,7 @@ from planning_runs import JUDGED, SEARCHED, Judged, Kept, Setting, admit, excess
 
 LEAST_SETTINGS = 150
 AGAIN = 5  # of the best, with fresh seeds
-LIMIT = 240.0  # seconds that all runs may take by the reckoning below, before the costliest are thinned out
+LIMIT = 200.0  # seconds that all runs may take by the reckoning below, before the costliest are thinned out
 # Seconds on 2 cores: for a message, each of its numbers, a local step, an example of it, and a number of its gradient.
 MESSAGE, NUMBER, STEP, EXAMPLE, OWN_GRADIENT = 30e-6, 5e-9, 12e-6, 0.5e-6, 0.2e-9
 PLAIN_POINTS = {"lr": (0.03, 0.1, 0.3, 1.0), "decay": (DECAY.least, 5.0), "server_lr": (1.0,), "mu": (0.1,)}
@@ -136,7 +136,8 @@ def blocks_of(bench: Bench, menu: Menu) -> list[Block]:
 def points_of(draft: Draft, values: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     """Every combination of values of the coordinates that a draft has; an adaptive clip only begins somewhere."""
     names = [each.name for each in draft.coordinates]
-    own = [values[name][1:2] if name == "clip" and "adaptive" in draft.family else values[name] for name in names]
+    begins = {"clip"} if "adaptive" in draft.family else set()
+    own = [(values[name][len(values[name]) // 2],) if name in begins else values[name] for name in names]
     return [dict(zip(names, combination, strict=True)) for combination in itertools.product(*own)]
 
 

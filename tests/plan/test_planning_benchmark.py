@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,21 @@ class TestGrid:
         blocks = planning_grid.thinned([made(1.0), made(planning_grid.LIMIT), made(2.0)])
         assert [len(block.points) for block in blocks] == [8, 4, 4]
         assert [len(block.points) for block in planning_grid.thinned([made(1.0), made(2.0)])] == [8, 8]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "trust"), [("client", "server"), ("example", "local")])
+def test_private_families_run_with_the_noise_of_the_budget(kind, trust):
+    """Fewer values of everything, and every family; each with noise, and never with more rounds than were asked for."""
+    asked = planning_problems.Asked(7, TASK, Budgets(epsilon=8.0, unit=kind, trust=trust, rounds=6, client_bits=60_000))
+    menu = planning_grid.MENUS[kind]
+    few = {name: {key: values[:1] for key, values in own.items()} for name, own in menu.families.items()}
+    points = {name: values[:1] for name, values in menu.points.items()}
+    small = replace(menu, families=few, points=points, local=("2 x 20",), shares=(0.5,), rounds=(3, None))
+    best, rows = planning_grid.run_grid(asked.scene(), small, planning_runs.Kept(None), str)
+    assert {row["family"] for row in rows} == set(menu.families)
+    assert all(row["noise"] > 0 and row["rounds"] <= 6 and row["client_bits"] <= 60_000 for row in rows)
+    assert 0 < best.score < 1
 
 
 class TestJudging:
