@@ -33,7 +33,7 @@ from planning_defaults import defaults_of
 from planning_grid import LEAST_SETTINGS, MENUS, run_grid
 from planning_problems import PROBLEMS, Asked
 from planning_random import random_search
-from planning_runs import JUDGED, SEARCHED, Kept, Setting, judge, judge_all, judged_from
+from planning_runs import JUDGED, SEARCHED, Kept, Setting, judge_all, judge_or_fail, judged_from
 
 # The criteria.
 WITHIN, ENOUGH_WITHIN = 1.5, 16  # points below the best of the grid, on so many problems at least
@@ -72,13 +72,13 @@ def plan_part(asked: Asked, kept: Kept, options: argparse.Namespace) -> None:
     began, load = time.perf_counter(), os.getloadavg()[0]
     setting, seconds = planned(asked, options.minutes)
     took = max(seconds, time.perf_counter() - began)
-    found = judge(kept.bench("judged", asked.scene(), JUDGED), setting)
+    found = judge_or_fail(kept.bench("judged", asked.scene(), JUDGED), setting)
     kept.keep(best=[found.table()], seconds=took, minutes=options.minutes, load=load)
 
 
 def random_part(asked: Asked, kept: Kept, options: argparse.Namespace) -> None:
     """What a random search finds in the plan's own time, and when it comes to what the plan came to, if ever."""
-    plan = Kept(place(options.cache, asked.number, "plan")).found
+    plan = kept_of(options.cache, asked, "plan").found
     if "best" not in plan:
         raise SystemExit(f"problem {asked.number}: a random search is given the plan's own time; make the plan first")
     aim, seconds = judged_from(plan["best"][0]).score, plan["seconds"]
@@ -86,7 +86,7 @@ def random_part(asked: Asked, kept: Kept, options: argparse.Namespace) -> None:
     forget()
     best, reached = None, None
     for found in random_search(searching, options.longer * seconds, seed=asked.number):
-        judged = judge(judging, found.setting)
+        judged = judge_or_fail(judging, found.setting)
         if best is None or found.seconds <= seconds:
             best = judged.table() | {"tried": found.tried}
         if reached is None and judged.score >= aim:
@@ -105,14 +105,14 @@ def forget() -> None:
     jax.clear_caches()
 
 
-def place(folder: Path, number: int, part: str) -> Path:
+def kept_of(folder: Path, asked: Asked, part: str) -> Kept:
     """The file of one part of one problem."""
-    return folder / f"{number:02d}-{part}.json"
+    return Kept(folder / f"{asked.number:02d}-{part}.json", asked.marks)
 
 
 def row_of(asked: Asked, folder: Path) -> Table:
     """All that is known of a problem, accuracies in percent."""
-    found = {part: Kept(place(folder, asked.number, part)).found for part in PARTS}
+    found = {part: kept_of(folder, asked, part).found for part in PARTS}
     row: Table = {"number": asked.number, "problem": asked.words}
     for part, kept in found.items():
         row[part] = 100 * judged_from(kept["best"][0]).score if kept.get("best") else None
@@ -192,7 +192,7 @@ def main() -> None:
         options.cache = options.cache or Path(nowhere)
         for number in options.problems:
             for part in [options.only] if options.only else PARTS:
-                kept = Kept(place(options.cache, number, part))
+                kept = kept_of(options.cache, PROBLEMS[number], part)
                 if "best" not in kept.found:
                     say(f"{number}: {part} …")
                     PARTS[part](PROBLEMS[number], kept, options)

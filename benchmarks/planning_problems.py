@@ -60,6 +60,11 @@ class Asked:
         return "plain" if self.budgets.epsilon is None else self.budgets.unit
 
     @property
+    def marks(self) -> str:
+        """By which it is known again."""
+        return f"{sorted(self.task.items())}, {self.budgets}"
+
+    @property
     def words(self) -> str:
         """For a line of a table."""
         task, budgets = self.task, self.budgets

@@ -63,9 +63,13 @@ def judged_from(table: Mapping[str, Any]) -> Judged:
 class Kept:
     """A file of what was found, written as it goes: measurements, which need never be made again, and results."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, problem: str = "") -> None:
         self.path = path
-        self.found: dict[str, Any] = json.loads(path.read_text()) if path is not None and path.exists() else {}
+        self.found: dict[str, Any] = {"problem": problem}
+        if path is not None and path.exists():
+            self.found = json.loads(path.read_text())
+        if self.found["problem"] != problem:
+            raise ValueError(f"{path} is of another problem, {self.found['problem']}; this one is {problem}")
 
     def bench(self, name: str, scene: Scene, seed: int) -> Bench:
         """A bench that knows what was measured before."""
@@ -118,13 +122,18 @@ def judge(bench: Bench, setting: Setting) -> Judged:
     raise Infeasible(f"{candidate.name} sends more than the budgets allow, however few its rounds")
 
 
+def judge_or_fail(bench: Bench, setting: Setting) -> Judged:
+    """The same; what the budgets of the real task do not pay for has failed there."""
+    try:
+        return judge(bench, setting)
+    except Infeasible:
+        return Judged(setting, 0, 0.0, (-math.inf,) * REPETITIONS)
+
+
 def judge_all(bench: Bench, settings: Sequence[Setting], keep: Callable[[], None]) -> list[Judged]:
-    """Those that can be paid for, the best first."""
+    """All of them, the best first."""
     found = []
     for setting in settings:
-        try:
-            found.append(judge(bench, setting))
-        except Infeasible:
-            continue
+        found.append(judge_or_fail(bench, setting))
         keep()
     return sorted(found, key=lambda each: -each.score)

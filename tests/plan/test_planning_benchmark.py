@@ -228,6 +228,23 @@ class TestVerdicts:
             planning.numbers("21")
 
 
+def test_a_file_of_another_problem_is_refused(asked, tmp_path):
+    planning.kept_of(tmp_path, asked, "grid").keep(best=[])
+    assert planning.kept_of(tmp_path, asked, "grid").found["best"] == []
+    other = planning_problems.Asked(1, TASK | {"partition_seed": 1}, asked.budgets)
+    with pytest.raises(ValueError, match="is of another problem"):
+        planning.kept_of(tmp_path, other, "grid")
+
+
+def test_a_choice_that_cannot_be_paid_for_has_failed():
+    """A plan whose choice is too dear on the real task is worse than anything, and does not go uncounted."""
+    setting = planning_runs.Setting("fedavg", {"local": "2 x 10", "clients": 2, "coding": "none"}, {})
+    poor = planning_problems.Asked(8, TASK, Budgets(client_bits=1_000, rounds=9))
+    found = planning_runs.judge_or_fail(Bench(poor.scene(), 7), setting)
+    assert found.score == -float("inf")
+    assert planning_runs.judged_from(json.loads(json.dumps(found.table()))) == found
+
+
 def test_runs_where_there_is_no_optuna():
     """Only making a plan may ask for it: grid and defaults are made on machines that have it not."""
     program = "import sys; sys.modules['optuna'] = None; import planning"
