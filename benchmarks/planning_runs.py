@@ -13,7 +13,7 @@ from hush.core.costs import costs
 from hush.plans.bench import Bench, Measured
 from hush.plans.budgets import Infeasible
 from hush.plans.candidate import Candidate, Draft, admitted
-from hush.plans.families import FAMILIES
+from hush.plans.families import families_for
 from hush.plans.scene import Scene
 
 SEARCHED, JUDGED = 0, 7  # the seed of what is searched, and the fresh one of what is judged
@@ -33,7 +33,7 @@ class Setting:
 
     def draft(self, scene: Scene) -> Draft:
         """What the family makes of the choices on this task."""
-        return FAMILIES[self.family](scene, lambda name, options: self.choices[name])
+        return families_for(scene)[self.family](scene, lambda name, options: self.choices[name])
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Kept:
 
     def keep(self, benches: Mapping[str, Bench] | None = None, **results: Any) -> None:
         """Write all of it: a file that is cut off would be worse than an old one, so that it is replaced at once."""
-        self.found |= {name: list(bench.known.items()) for name, bench in (benches or {}).items()} | results
+        self.found |= {name: list(bench.everything.items()) for name, bench in (benches or {}).items()} | results
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             part = self.path.with_suffix(".part")
@@ -113,7 +113,7 @@ def judge(bench: Bench, setting: Setting) -> Judged:
     draft = setting.draft(bench.scene)
     candidate = admit(bench, draft, setting.most_rounds)
     for _ in range(ATTEMPTS):
-        found = bench.measure(candidate, [setting.point], candidate.rounds, REPETITIONS)[0]
+        found = bench.measure(candidate, [setting.point], candidate.rounds, range(REPETITIONS))[0]
         over = 0.0 if candidate.bits_known else max(excess(bench.scene, candidate, each) for each in found)
         if over <= 1:
             return Judged(setting, candidate.rounds, candidate.noise, tuple(each.score for each in found))

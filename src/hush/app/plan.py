@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hush.cores import compile_quickly
 from hush.extras import require
 
 TASK = r"A file with \[task] and \[proxy]; it may also hold \[channel], and budgets in \[plan]."
@@ -66,6 +67,7 @@ def plan(
         "seed": seed,
         "algorithms": None if algorithms is None else [name.strip() for name in algorithms.split(",")],
     }
+    compile_quickly()
     from hush.app import planned
 
     asked: Mapping[str, Any] = {name: value for name, value in given.items() if value is not None}

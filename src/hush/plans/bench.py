@@ -54,6 +54,11 @@ class Bench:
         self.note = note
         self.width = WIDTH.get(jax.default_backend(), WIDE)
 
+    @property
+    def everything(self) -> dict[Any, Measured]:
+        """All measurements, those of earlier sittings that nobody asked for again among them."""
+        return self._earlier | self.known
+
     def measure(
         self, candidate: Candidate, points: Sequence[Point], rounds: int, repetitions: Sequence[int] = (0,)
     ) -> list[list[Measured]]:

@@ -6,7 +6,7 @@ from math import ceil, inf
 from typing import Any
 
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.costs import costs
+from hush.core.costs import Amount, costs
 from hush.plans.budgets import Infeasible
 from hush.plans.scene import Scene
 
@@ -56,6 +56,10 @@ class Draft:
         """Where the sweep begins."""
         return {each.name: each.start for each in self.coordinates}
 
+    def length_known(self, scene: Scene) -> bool:
+        """Whether every message is as long as every other."""
+        return priced(scene, self).exact
+
     def under(self, scene: Scene) -> "Draft":
         """The same choices under other budgets."""
         return self.family_of(scene, lambda name, options: self.choices[name])
@@ -89,8 +93,8 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds:
     `bits` of a message are measured where its length is a matter of chance; before that, the most it can be counts.
     """
     budgets, population = scene.budgets, scene.clients
-    priced = costs(draft.build(draft.start, 1, 1.0), scene.problem).client_uplink_bits
-    each = priced.most if bits is None or priced.exact else bits
+    length = priced(scene, draft)
+    each = length.most if bits is None or length.exact else bits
     rounds = budgets.rounds_of(draft.clients, population, each, draft.steps, draft.at_random)
     rounds = min(rounds, draft.rounds or rounds, most_rounds or rounds)
     if draft.most_rounds is not None:
@@ -108,10 +112,15 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds:
         name=named(draft, rounds),
         rounds=rounds,
         bits=each,
-        bits_known=priced.exact,
+        bits_known=length.exact,
         participations=None if often == inf else int(often),
         noise=draft.noise(rounds, turns) if draft.noise is not None else 0.0,
     )
+
+
+def priced(scene: Scene, draft: Draft) -> Amount:
+    """What one client sends in a round."""
+    return costs(draft.build(draft.start, 1, 1.0), scene.problem).client_uplink_bits
 
 
 def named(draft: Draft, rounds: int) -> str:

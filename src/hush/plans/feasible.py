@@ -8,8 +8,6 @@ from hush.plans.families import Family
 from hush.plans.menus import options_of
 from hush.plans.scene import Scene
 
-SHOWN = 3  # reasons
-
 
 def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
     """Refuse budgets under which no candidate makes one round, by the one that comes nearest."""
@@ -20,7 +18,8 @@ def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
         least = {name: values[0] for name, values in options.items()}
         for coding in options.get("coding", ("none",)):
             try:
-                admitted(scene, family(scene, lambda name, _: (least | {"coding": coding})[name]))  # noqa: B023
+                draft = family(scene, lambda name, _: (least | {"coding": coding})[name])  # noqa: B023
+                admitted(scene, draft, 1.0)  # messages of unknown length may be short enough
             except Infeasible as error:
                 refused.append(error)
             else:

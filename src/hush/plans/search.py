@@ -156,8 +156,10 @@ class Search:
 
     def _admitted(self, draft: Draft) -> Candidate:
         """With what a trial of a few rounds tells: how long messages are, and how many rounds there is time for."""
-        first = admitted(self.scene, draft)
-        pilot = self._pilot(first)
+        if draft.length_known(self.scene):
+            pilot = self._pilot(admitted(self.scene, draft))
+        else:  # before anything is known of how long messages are, they may be of any length
+            pilot = self._pilot(admitted(self.scene, draft, 1.0, PILOT))
         affordable = max(10, int(self.seconds * FULL / pilot.seconds))
         return admitted(self.scene, draft, SPARE_BITS * pilot.bits, affordable)
 
