@@ -30,7 +30,7 @@ import jax
 from hush.compiled import use_cache
 from hush.plans.bench import Bench
 from planning_defaults import defaults_of
-from planning_grid import LEAST_SETTINGS, MENUS, run_grid
+from planning_grid import LEAST_SETTINGS, LIMIT, MENUS, run_grid
 from planning_problems import PROBLEMS, Asked
 from planning_random import random_search
 from planning_runs import JUDGED, SEARCHED, Kept, Setting, judge_all, judge_or_fail, judged_from
@@ -55,7 +55,7 @@ def planned(asked: Asked, minutes: float) -> tuple[Setting, float]:
 
 def grid_part(asked: Asked, kept: Kept, options: argparse.Namespace) -> None:
     """Every setting of the grid."""
-    run_grid(asked.scene(), MENUS[asked.kind], kept, say)
+    run_grid(asked.scene(), MENUS[asked.kind], kept, say, options.limit)
 
 
 def defaults_part(asked: Asked, kept: Kept, options: argparse.Namespace) -> None:
@@ -181,6 +181,9 @@ def asked_for() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, help="the folder of what was made before; nothing is kept without it")
     parser.add_argument("--minutes", type=float, default=MOST_MINUTES, help="that a plan may take")
     parser.add_argument("--longer", type=float, default=LONGER, help="times as long, at most, a random search may take")
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, help="seconds of a grid's runs on 2 cores, beyond which it is thinned"
+    )
     parser.add_argument("--only", choices=PARTS, help="only this part")
     parser.add_argument("--json", type=Path, help="write the rows to this file, too")
     return parser.parse_args()

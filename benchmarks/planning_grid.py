@@ -115,7 +115,7 @@ def reckoned(scene: Scene, candidate: Candidate) -> float:
     return candidate.rounds * draft.clients * client
 
 
-def blocks_of(bench: Bench, menu: Menu) -> list[Block]:
+def blocks_of(bench: Bench, menu: Menu, limit: float = LIMIT) -> list[Block]:
     """All that the budgets can pay for: no two alike, and the costliest with fewer points if all take too long."""
     found: dict[Any, Block] = {}
     for family in menu.families:
@@ -130,7 +130,7 @@ def blocks_of(bench: Bench, menu: Menu) -> list[Block]:
             points = points_of(draft, menu.points)
             few = [point for point in points if point[menu.thinned] == menu.points[menu.thinned][0]]
             found.setdefault(same, Block(candidate, points, few, reckoned(bench.scene, candidate)))
-    return thinned(list(found.values()))
+    return thinned(list(found.values()), limit)
 
 
 def points_of(draft: Draft, values: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
@@ -141,12 +141,12 @@ def points_of(draft: Draft, values: Mapping[str, Sequence[float]]) -> list[dict[
     return [dict(zip(names, combination, strict=True)) for combination in itertools.product(*own)]
 
 
-def thinned(blocks: list[Block]) -> list[Block]:
+def thinned(blocks: list[Block], limit: float = LIMIT) -> list[Block]:
     """The costliest lose points until all are within the limit, or too few settings would be left."""
     total, settings = sum(block.seconds for block in blocks), sum(len(block.points) for block in blocks)
     for block in sorted(blocks, key=lambda each: -each.each):
         fewer = len(block.points) - len(block.few)
-        if total <= LIMIT or settings - fewer < LEAST_SETTINGS:
+        if total <= limit or settings - fewer < LEAST_SETTINGS:
             break
         total, settings, block.points = total - fewer * block.each, settings - fewer, block.few
     return blocks
@@ -177,7 +177,9 @@ def _nearest_size(share: float, scene: Scene) -> int:
     return min(sizes(scene), key=lambda size: abs(size - share * scene.clients))
 
 
-def run_grid(scene: Scene, menu: Menu, kept: Kept, say: Any = print) -> tuple[Judged, list[dict[str, Any]]]:
+def run_grid(
+    scene: Scene, menu: Menu, kept: Kept, say: Any = print, limit: float = LIMIT
+) -> tuple[Judged, list[dict[str, Any]]]:
     """The best setting of the grid as judged with fresh seeds, and all of them with their scores."""
     began = time.perf_counter() - kept.found.get("seconds", 0.0)
     benches = {"searched": kept.bench("searched", scene, SEARCHED), "judged": kept.bench("judged", scene, JUDGED)}
@@ -185,7 +187,7 @@ def run_grid(scene: Scene, menu: Menu, kept: Kept, say: Any = print) -> tuple[Ju
     def keep() -> None:
         kept.keep(benches, seconds=time.perf_counter() - began)
 
-    blocks, rows = blocks_of(benches["searched"], menu), []
+    blocks, rows = blocks_of(benches["searched"], menu, limit), []
     keep()
     say(f"{len(blocks)} blocks, {sum(len(each.points) for each in blocks)} settings, "
         f"about {sum(each.seconds for each in blocks):.0f} s of runs")  # fmt: skip

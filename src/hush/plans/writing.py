@@ -5,7 +5,6 @@ from dataclasses import replace
 from hush.extras import missing
 from hush.plans.answer import Plan
 from hush.plans.folder import NETWORK, SETTINGS, TRIALS, PlanFolder
-from hush.plans.page import write_page
 from hush.plans.written import network_tables, run_tables
 from hush.privacy import NoGuarantee
 from hush.settings import dumps
@@ -22,5 +21,7 @@ def write(answer: Plan, files: PlanFolder) -> Plan:
     except NoGuarantee as error:
         answer = replace(answer, findings=dict(answer.findings) | {"network": str(error)})
     if not missing("matplotlib"):
+        from hush.plans.page import write_page
+
         write_page(answer, files.path, settings)
     return answer
