@@ -66,12 +66,10 @@ def work(scene: Scene) -> list[str]:
 
     A batch is smaller than what any client holds, or all of it.
     """
-    population, most = scene.population, scene.budgets.client_steps
-    mean = population.examples / population.clients
+    population, most = scene.target, scene.budgets.client_steps
+    mean, smallest = population.examples / population.clients, min(population.smallest, scene.population.smallest)
     steps = [each for each in STEPS if most is None or each <= most] or [1]
-    parts = [
-        f"{each} x {batch}" for each in steps for batch in BATCHES if _fits(each, batch, population.smallest, mean)
-    ]
+    parts = [f"{each} x {batch}" for each in steps for batch in BATCHES if _fits(each, batch, smallest, mean)]
     return [*parts, *(f"{each} x all" for each in steps if each <= MOST_PASSES)]
 
 

@@ -9,6 +9,9 @@ from hush.plans.menus import options_of
 from hush.plans.scene import Scene
 
 
+SHORTEST = 64.0  # bits: a scale and next to nothing else
+
+
 def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
     """Refuse budgets under which no candidate makes one round, by the one that comes nearest."""
     refused: list[Infeasible] = []
@@ -19,7 +22,7 @@ def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
         for coding in options.get("coding", ("none",)):
             try:
                 draft = family(scene, lambda name, _: (least | {"coding": coding})[name])  # noqa: B023
-                admitted(scene, draft, 1.0)  # messages of unknown length may be short enough
+                admitted(scene, draft, SHORTEST)  # messages of unknown length may be short enough
             except Infeasible as error:
                 refused.append(error)
             else:

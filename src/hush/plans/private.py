@@ -63,7 +63,8 @@ def client_level(name: str) -> Family:
     def family(scene: Scene, pick: Pick) -> Draft:
         local, clients, rounds = pick("local", work(scene)), pick("clients", sizes(scene)), pick("rounds", ROUNDS)
         steps, batch = steps_and_batch(local)
-        coding = "none" if "adaptive" in kind or "grid_bits" in kind else pick("coding", AS_LONG)
+        # What follows the noise of clients must leave their sum alone; an adaptive clip must be the last word.
+        coding = "none" if "adaptive" in kind or "noise" in kind else pick("coding", AS_LONG)
         bands = pick("bands", BANDS) if name == "dp_fedavg correlated" else None
 
         def build(point: Point, rounds: int, noise: float) -> Algorithm:
@@ -80,7 +81,7 @@ def client_level(name: str) -> Family:
                 **kind,
                 **own,
             )
-            return replace(made, uplink=_coded(made.uplink, quantiser(coding), "noise" in kind))
+            return replace(made, uplink=(*quantiser(coding), *made.uplink))  # what is clipped last is bounded
 
         trust = scene.budgets.trust
         everybody = EqualClients(scene.clients)
@@ -101,11 +102,6 @@ def client_level(name: str) -> Family:
         return replace(draft, noise=lambda rounds, turns: noise_for(scene, draft, everybody, rounds, trust))
 
     return family
-
-
-def _coded(stages: Any, quantised: Any, noisy: bool) -> Any:
-    """A quantiser goes before the clipping, or after the noise where clients add it: what is private stays so."""
-    return (*stages, *quantised) if noisy else (*quantised, *stages)
 
 
 def example_level(scene: Scene, pick: Pick) -> Draft:
@@ -177,10 +173,11 @@ def _least(scene: Scene, draft: Draft, clients: Clients, trust: str | None) -> f
 
 
 def _mechanism(draft: Draft) -> tuple[Any, ...]:
-    """All of a draft that its noise depends on: not the code, nor, at client level, how clients train."""
+    """All of a draft that its noise depends on: not, at client level, how clients train."""
     chosen = draft.choices
     inner = (chosen["local"],) if draft.family == "private_fedpaq" else ()
-    return (draft.family, draft.clients, chosen.get("bands"), *inner)
+    # A code changes no noise, but whether there is a guarantee at all.
+    return (draft.family, draft.clients, chosen.get("bands"), chosen["coding"], *inner)
 
 
 def families_for(scene: Scene) -> dict[str, Family]:

@@ -7,6 +7,7 @@ more, the best few after all of them and with repetitions that nothing was chose
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -33,7 +34,7 @@ REPETITIONS = 3
 PILOT = 3  # rounds
 SPARE_BITS = 1.02  # of messages whose length is a matter of chance: so much more than was measured
 MANY_LOOKS, FEW_LOOKS = 5, 3
-MOST_TURNS = 1000
+MOST_TURNS, HOPELESS = 1000, 20  # so many tries at the most, and without any that could be paid for
 WORTH = 1.2  # times as many rounds are worth another look
 
 
@@ -53,8 +54,7 @@ class Search:
         self.scene, self.bench, self.families, self.seconds = scene, bench, families, seconds
         self.stopped, self._show = stopped, show
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
-        self.study = optuna.create_study(direction="maximize", sampler=sampler)
+        self.study = optuna.create_study(direction="maximize", sampler=_sampler(seed))
         self.arms: dict[str, Arm] = {}
         self.trials = Trials()
         self.infeasible: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Search:
             self._try(name, choices)
         self.stage = "neighbours of the best"
         for turn in range(MOST_TURNS):
-            if self.over(EXPLORED):
+            if self.over(EXPLORED) or (not self.arms and turn >= HOPELESS):
                 return
             near = self._near() if turn % 5 < 4 else None
             self._try(*(near or (None, {})))
@@ -217,8 +217,10 @@ class Search:
             return
         looks = math.ceil(REPETITIONS / self.bench.width)
         affordable = int((self.seconds - self.used) / (looks * max(arm.measured.seconds, 1e-9)))
-        longer = admitted(self.scene, arm.candidate.draft, arm.candidate.bits, affordable or 1)
-        if longer.rounds <= arm.candidate.rounds * WORTH or self.stopped():
+        if affordable <= arm.candidate.rounds * WORTH or self.stopped():
+            return
+        longer = admitted(self.scene, arm.candidate.draft, arm.candidate.bits, affordable)
+        if longer.rounds <= arm.candidate.rounds * WORTH:
             return
         found = Arm(longer, arm.point, len(self.arms))
         self._measure_finals(found)
@@ -256,6 +258,14 @@ def row_of(scene: Scene, arm: Arm) -> dict[str, Any]:
         **{name: value for name, value in draft.choices.items() if name in ("coding", "bands")},
         **arm.point,
     }
+
+
+def _sampler(seed: int) -> optuna.samplers.BaseSampler:
+    """Choices together, in groups: a family's own choices are no others'."""
+    with warnings.catch_warnings():
+        # Its interface may change, which is for us to follow and nothing that a user could mend.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
 
 
 def _words(draft: Draft) -> str:
