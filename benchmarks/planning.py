@@ -25,15 +25,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import jax
+from hush.cores import compile_quickly
 
-from hush.compiled import use_cache
-from hush.plans.bench import Bench
-from planning_defaults import defaults_of
-from planning_grid import LEAST_SETTINGS, LIMIT, MENUS, run_grid
-from planning_problems import PROBLEMS, Asked
-from planning_random import random_search
-from planning_runs import JUDGED, SEARCHED, Kept, Setting, judge_all, judge_or_fail, judged_from
+compile_quickly()  # as the command does
+
+import jax  # noqa: E402
+
+from hush.compiled import use_cache  # noqa: E402
+from hush.plans.bench import Bench  # noqa: E402
+from planning_defaults import defaults_of  # noqa: E402
+from planning_grid import LEAST_SETTINGS, LIMIT, MENUS, run_grid  # noqa: E402
+from planning_problems import PROBLEMS, Asked  # noqa: E402
+from planning_random import random_search  # noqa: E402
+from planning_runs import JUDGED, SEARCHED, Kept, Setting, judge_all, judge_or_fail, judged_from  # noqa: E402
 
 # The criteria.
 WITHIN, ENOUGH_WITHIN = 1.5, 16  # points below the best of the grid, on so many problems at least
@@ -162,6 +166,23 @@ def print_criteria(found: Iterable[tuple[str, int, int, int]]) -> None:
         print(f"{words}: {met} of {of}; {needed} of {len(PROBLEMS)} are asked for: {verdict}")
 
 
+def keep(options: argparse.Namespace) -> None:
+    """What was found, as a folder that `--cache` takes: of the grid's settings no more than their scores."""
+    for number in options.problems:
+        for part in PARTS:
+            found = kept_of(options.cache, PROBLEMS[number], part).found
+            if "best" in found:
+                small = {name: value for name, value in found.items() if name not in ("searched", "judged")}
+                if "settings" in small:
+                    small["settings"] = [round(_score(each), 4) for each in small["settings"]]
+                options.keep.mkdir(parents=True, exist_ok=True)
+                (options.keep / f"{number:02d}-{part}.json").write_text(json.dumps(small, indent=1) + "\n")
+
+
+def _score(setting: Any) -> float:
+    return float(setting["score"] if isinstance(setting, dict) else setting)
+
+
 def numbers(text: str) -> list[int]:
     """1,2,5-8 as numbers of problems."""
     ends = [part.partition("-") for part in text.split(",")]
@@ -184,7 +205,8 @@ def asked_for() -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=LIMIT, help="seconds of a grid's runs on 2 cores, beyond which it is thinned"
     )
-    parser.add_argument("--only", choices=PARTS, help="only this part")
+    parser.add_argument("--only", choices=(*PARTS, "table"), help="only this part; or the table of what there is")
+    parser.add_argument("--keep", type=Path, help="write what was found to this folder, without the measurements")
     parser.add_argument("--json", type=Path, help="write the rows to this file, too")
     return parser.parse_args()
 
@@ -194,13 +216,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as nowhere:
         options.cache = options.cache or Path(nowhere)
         for number in options.problems:
-            for part in [options.only] if options.only else PARTS:
+            for part in () if options.only == "table" else [options.only] if options.only else PARTS:
                 kept = kept_of(options.cache, PROBLEMS[number], part)
                 if "best" not in kept.found:
                     say(f"{number}: {part} …")
                     PARTS[part](PROBLEMS[number], kept, options)
             PROBLEMS[number].let_go()
         rows = [row_of(PROBLEMS[number], options.cache) for number in options.problems]
+        if options.keep:
+            keep(options)
     print_rows(rows)
     print()
     print_criteria(criteria(rows))

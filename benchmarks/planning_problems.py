@@ -76,7 +76,11 @@ class Asked:
             if value is not None
         ]
         paid += [] if budgets.seconds is None else [f"{budgets.seconds:g} s at {budgets.capacity:.3g} bit/s"]
-        paid += [] if budgets.epsilon is None else [f"ε = {budgets.epsilon:g} of a {budgets.unit}"]
+        paid += (
+            []
+            if budgets.epsilon is None
+            else [f"ε = {budgets.epsilon:g} of {'a client' if budgets.unit == 'client' else 'an example'}"]
+        )
         paid += [f"≤ {budgets.rounds} rounds"]
         return f"{task['name']}, {task['model']}, {task['clients']} clients, {spread}; {', '.join(paid)}"
 

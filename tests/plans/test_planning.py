@@ -146,14 +146,14 @@ class TestTheFolder:
 
     def test_another_plan_is_not_gone_on_with(self, problem, quick, tmp_path):
         answered(problem, None, folder=tmp_path, algorithms=["fedavg"])
-        with pytest.raises(ValueError, match="holds another plan: different are run.client_bits"):
+        with pytest.raises(ValueError, match=r"holds another plan: different are .*client_bits"):
             answered(problem, None, folder=tmp_path, algorithms=["fedavg"], client_bits=1e5, resume=True)
         with pytest.raises(ValueError, match="already holds a plan"):
             answered(problem, None, folder=tmp_path, algorithms=["fedavg"])
 
     def test_what_is_no_plan_is_left_alone(self, problem, quick, tmp_path):
         (tmp_path / "thesis.tex").write_text("years of work")
-        with pytest.raises(ValueError, match="holds thesis.tex, which no plan wrote"):
+        with pytest.raises(ValueError, match=r"holds thesis\.tex, which no plan wrote"):
             answered(problem, None, folder=tmp_path, replace=True)
         with pytest.raises(ValueError, match="holds no plan to resume"):
             answered(problem, None, folder=tmp_path / "new", resume=True)

@@ -8,7 +8,6 @@ from hush.plans.families import Family
 from hush.plans.menus import options_of
 from hush.plans.scene import Scene
 
-
 SHORTEST = 64.0  # bits: a scale and next to nothing else
 
 

@@ -12,7 +12,8 @@ from hush.store.lock import FolderLock
 
 MEASUREMENTS, TRIALS, PAGE = "measurements.jsonl", "trials.csv", "plan.html"
 SETTINGS, NETWORK = "plan.toml", "network.toml"
-OWN = (MEASUREMENTS, TRIALS, PAGE, SETTINGS, NETWORK)
+PICTURES = ("race.png", "front-bits.png", "front-epsilon.png")
+OWN = (MEASUREMENTS, TRIALS, PAGE, SETTINGS, NETWORK, *PICTURES)
 
 
 class PlanFolder:

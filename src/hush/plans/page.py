@@ -13,8 +13,10 @@ from hush.plans.rules import judged
 from hush.plans.theory import FIRST, Ranking, rank
 from hush.plans.trials import Trials
 from hush.privacy.shown import rounded_up
-from hush.report import formatting
+from hush.report import formatting, plan_plots
 from hush.report.plan_page import PlanFacts, write_plan_page
+from hush.report.plan_scores import scale_of
+from hush.report.style import write_png
 
 POINTS = 100.0
 # How each budget is called and shown.
@@ -30,8 +32,14 @@ SHOWN: dict[str, tuple[str, Any]] = {
 
 
 def write_page(answer: Plan, folder: Path, settings: str) -> Path:
-    """The page, in the plan's folder."""
-    return write_plan_page(folder / PAGE, facts(answer, settings))
+    """The page and its large pictures, in the plan's folder."""
+    shown = facts(answer, settings)
+    scale = scale_of(shown.measure)
+    write_png(plan_plots.race(shown.trials, shown.best, scale), folder / "race.png")
+    for name, points in shown.fronts.items():
+        picture = plan_plots.front(points, plan_plots.BUDGETS[name], scale, shown.asked.get(name), shown.best)
+        write_png(picture, folder / f"front-{name}.png")
+    return write_plan_page(folder / PAGE, shown)
 
 
 def facts(answer: Plan, settings: str) -> PlanFacts:
