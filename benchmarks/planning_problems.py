@@ -115,7 +115,10 @@ TABLE: list[tuple[dict[str, Any], Budgets]] = [
     (_images("fashion_mnist", 60, 3, dirichlet=0.5), Budgets(bits=1.0e8, rounds=200)),  # 7 for each client
     (_images("fashion_mnist", 50, 4, classes_per_client=1), Budgets(client_bits=1.5e7, rounds=300)),  # 60
     (_images("mnist", 100, 5, classes_per_client=2, **SMALL), Budgets(client_bits=4.1e6, rounds=200)),  # 5
-    (_images("fashion_mnist", 200, 6, **SMALL), Budgets(seconds=600.0, capacity=2.0e5, rounds=150)),  # 0.7
+    (
+        _images("fashion_mnist", 150, 26, dirichlet=0.5, **SMALL),
+        Budgets(seconds=900.0, capacity=1.5e5, rounds=150),
+    ),  # 1.1
     (_images("cifar10", 50, 7), Budgets(client_bits=1.0e6, rounds=100)),  # 1
     (_made_up(200, 8, dominant_classes=2, **SMALL), Budgets(bits=1.2e8, rounds=200)),  # 8
     (_images("digits", 20, 9, classes_per_client=3), Budgets(client_bits=2.5e4, rounds=100)),  # 1.2

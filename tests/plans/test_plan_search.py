@@ -166,6 +166,16 @@ class TestSearch:
         assert any("do not pay for one message" in reason for reason in search.infeasible)
         assert all(arm.candidate.draft.family != "fedavg" for arm in search.arms.values())
 
+    def test_one_round_is_soon_run_to_its_end_and_no_better_for_that(self):
+        """The whole run of a candidate with one round is no later stage than an eighth of another's."""
+        problem = hush.tasks.digits(clients=40)
+        budgets = Budgets(bits=20_800 * 8.0, rounds=100)  # two plain messages of a tenth of the clients
+        search = search_of(Scene(problem, problem.population, budgets), 60.0)
+        search.run()
+        first = search.ranked()[0]
+        assert any(arm.candidate.rounds <= 2 for arm in search.arms.values())
+        assert all(first.first >= arm.first - 0.1 for arm in search.arms.values())
+
     def test_a_candidate_that_diverges_is_no_reason_to_stop(self, scene, monkeypatch):
         monkeypatch.setattr("made_up.score_of", lambda *_: -math.inf)
         search = search_of(scene, 30.0)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import hush
 from hush.core.problem import Population
 from hush.plans.budgets import Budgets
-from hush.plans.families import FAMILIES
+from hush.plans.families import PLAIN
 from hush.plans.orders import agreement, expected_position, order
+from hush.plans.private import KINDS
 from hush.plans.theory import (
     ALL,
     AS_RUN,
@@ -99,7 +100,7 @@ class TestBound:
 
 class TestWhatIsCovered:
     def test_every_family_of_a_plan_is_covered_or_has_a_reason_of_its_own(self):
-        reasons = {name: why_not(name) for name in FAMILIES}
+        reasons = {name: why_not(name) for name in (*PLAIN, *KINDS, "private_fedpaq", "over_the_air")}
         assert {name for name, why in reasons.items() if why is None} == set(COVERED)
         assert not any("not known" in (why or "") for why in reasons.values())
         assert "mixed by the channel" in (why_not("over the air") or "")

@@ -22,6 +22,11 @@ from hush.privacy.selection import Trials, selected
 from hush.settings import build, read
 
 
+def slow(*case):
+    """A case that is run among the slow tests."""
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
 @pytest.fixture(scope="module")
 def problem():
     return hush.tasks.digits(clients=40)
@@ -72,13 +77,13 @@ class TestTheAnswer:
     @pytest.mark.parametrize(
         ("asked", "names"),
         [
-            ({"client_bits": 3e5}, ["fedpaq"]),
-            ({"bits": 3e6}, ["scaffold"]),
-            ({"seconds": 10.0, "capacity": 3e5}, ["fedprox"]),
+            slow({"client_bits": 3e5}, ["fedpaq"]),
+            slow({"bits": 3e6}, ["scaffold"]),
+            slow({"seconds": 10.0, "capacity": 3e5}, ["fedprox"]),
             ({"client_bits": 3e5, "epsilon": 4.0}, ["dp_fedavg"]),
-            ({"epsilon": 4.0}, ["dp_fedavg adaptive"]),
-            ({"epsilon": 4.0}, ["dp_fedavg correlated"]),
-            ({"epsilon": 4.0, "trust": "sum"}, None),
+            slow({"epsilon": 4.0}, ["dp_fedavg adaptive"]),
+            slow({"epsilon": 4.0}, ["dp_fedavg correlated"]),
+            slow({"epsilon": 4.0, "trust": "sum"}, None),
             ({"client_bits": 3e5, "epsilon": 4.0, "unit": "example"}, None),
         ],
     )

@@ -19,6 +19,7 @@ class Arm:
     number: int  # in the order in which candidates were first tried
     score: float = -math.inf
     rounds: int = 0
+    stage: int = 0  # of the search, that it has come through
     first: float = -math.inf  # the score at the first rung, where all meet
     finals: tuple[float, ...] = ()  # of repetitions that nothing was chosen by
     measured: Measured | None = None  # at the best point

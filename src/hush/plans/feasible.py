@@ -19,13 +19,12 @@ def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
         # The fewest clients and the least work: whatever is cheapest of the rest is among these.
         least = {name: values[0] for name, values in options.items()}
         for coding in options.get("coding", ("none",)):
+            draft = family(scene, lambda name, _: (least | {"coding": coding})[name])  # noqa: B023
             try:
-                draft = family(scene, lambda name, _: (least | {"coding": coding})[name])  # noqa: B023
                 admitted(scene, draft, SHORTEST)  # messages of unknown length may be short enough
             except Infeasible as error:
-                refused.append(error)
+                if draft.length_known(scene):  # else the least is known to nobody
+                    refused.append(error)
             else:
                 return
-    refused.sort(key=lambda error: error.least)
-    reasons = "; ".join(dict.fromkeys(str(error) for error in refused[:1]))
-    raise ValueError(f"nothing fits these budgets: {reasons}")
+    raise ValueError(f"nothing fits these budgets: {min(refused, key=lambda error: error.least)}")

@@ -66,10 +66,10 @@ class Search:
         """All stages; the arms that came furthest, best first."""
         self._explore()
         if self.share < MIDDLE:
-            self._again("the better half", self.ranked()[:KEPT], MIDDLE, HALVED, [(ALWAYS_SWEPT, 1.0, 2)])
+            self._again("the better half", self.ranked()[:KEPT], 1, MIDDLE, HALVED, [(ALWAYS_SWEPT, 1.0, 2)])
         best = self.ranked()[:REFINE]
         rest = [(ALWAYS_SWEPT, 0.5, 3), (("server_lr", "decay"), 1.0, 2)]
-        self._again("the best, all their rounds", best, 1.0, REFINED, rest)
+        self._again("the best, all their rounds", best, 2, 1.0, REFINED, rest)
         self._repeat()
         self._lengthen()
         return self.ranked()[:FINALISTS]
@@ -84,10 +84,8 @@ class Search:
         return self.stopped() or self.used + more > share * self.seconds
 
     def ranked(self) -> list[Arm]:
-        """Best first: those with repetitions, then those that went furthest."""
-        share = lambda arm: (bool(arm.finals), arm.rounds / arm.candidate.rounds)  # noqa: E731
-        furthest = max(map(share, self.arms.values()), default=(False, 0.0))
-        return sorted(self.arms.values(), key=lambda arm: (share(arm) < furthest, -arm.value))
+        """Best first, of those that came furthest, then of the others: scores of two stages do not compare."""
+        return sorted(self.arms.values(), key=lambda arm: (-arm.stage, -arm.value))
 
     def _explore(self) -> None:
         """Each family's first choices; then neighbours of the best, and now and then what Optuna proposes."""
@@ -187,14 +185,17 @@ class Search:
                 break
             look(self.bench, arm, points)
 
-    def _again(self, stage: str, arms: Sequence[Arm], share: float, until: float, sweeps: Sequence[Any]) -> None:
+    def _again(
+        self, words: str, arms: Sequence[Arm], stage: int, share: float, until: float, sweeps: Sequence[Any]
+    ) -> None:
         """Arms after more of their rounds, with points around their best."""
-        self.stage = stage
+        self.stage = words
         for arm in arms:
             if self.over(until, arm.seconds(rung(arm.candidate, share))):
                 break
             for names, finer, many in sweeps:
                 self._climb(arm, share, until, names, finer, many)
+            arm.stage = stage
             self._note(arm)
             self._show(self)
 
@@ -229,6 +230,7 @@ class Search:
     def _measure_finals(self, arm: Arm) -> None:
         found = self.bench.measure(arm.candidate, [arm.point], arm.candidate.rounds, range(1, REPETITIONS + 1))[0]
         arm.finals, arm.measured, arm.rounds = tuple(each.score for each in found), found[0], arm.candidate.rounds
+        arm.stage = 3
         self._note(arm)
         self._show(self)
 
