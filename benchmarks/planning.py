@@ -52,6 +52,8 @@ def planned(asked: Asked, minutes: float) -> tuple[Setting, float]:
     from hush.plans.planning import plan
 
     answer = plan(asked.real, proxy=asked.proxy, budgets=asked.budgets, minutes=minutes, seed=0, progress=False)
+    if not answer.complete:
+        raise KeyboardInterrupt("told to stop: half a plan is no plan")
     best = answer.best[0]
     draft = best.candidate.draft
     return Setting(draft.family, dict(draft.choices), dict(best.point), best.candidate.rounds), float(answer.seconds)
