@@ -168,7 +168,7 @@ class TestProject:
             assert package not in names(PROJECT["dependencies"])
             in_all = extra in re.fullmatch(r"hush\[(.*)\]", *optional["all"]).group(1).split(",")
             assert in_all == (extra != "flower")  # which holds others' packages back
-        found = {name for extra in ("report", "bayes", "torch", "flower") for name in names(optional[extra])}
+        found = {name for extra in ("report", "bayes", "plan", "torch", "flower") for name in names(optional[extra])}
         assert found == set(extras.PACKAGES)
 
     def test_one_version(self):

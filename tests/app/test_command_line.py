@@ -23,6 +23,7 @@ from hush.app.listing import SLOTS
 from hush.app.main import app
 from hush.data.download import DataUnavailable
 from hush.papers import PAPERS
+from hush.plans.proxies import proxy_of
 from hush.runs.run import run
 from hush.settings import build, default_tables, override, read
 
@@ -54,10 +55,12 @@ def fails(code, message, *arguments):
 
 
 def settings_files():
-    """Every settings file in the repository, but those of tools and of runs."""
+    """Every settings file in the repository, but those of tools, of runs and of plans."""
     found = []
     for folder, names, files in os.walk(ROOT):
-        names[:] = [name for name in names if not name.startswith(".") and name not in ("runs", "node_modules")]
+        names[:] = [
+            name for name in names if not name.startswith(".") and name not in ("runs", "planning", "node_modules")
+        ]
         found += [Path(folder) / file for file in files if file.endswith(".toml") and file != "pyproject.toml"]
     return sorted(found)
 
@@ -356,6 +359,10 @@ class TestLater:
 class TestSettingsFiles:
     def test_there_are_examples(self):
         assert len([path for path in settings_files() if path.parent == ROOT / "examples"]) >= 5
+
+    def test_a_plan_has_a_file_of_its_own_kind(self):
+        asked = tomllib.loads((ROOT / "examples" / "planning" / "task.toml").read_text())
+        assert build({"algorithm": {"name": "fedavg"}, "task": proxy_of(asked["task"], asked["proxy"])}).task
 
     @pytest.mark.parametrize("path", settings_files(), ids=named)
     def test_every_settings_file_can_be_read(self, path):

@@ -263,7 +263,7 @@ NUMBERS = [
     (lambda: lay_out(1, {"local.lr": ["a"]}), "a value of the sweep over local.lr must be a finite number, found 'a'"),
     (lambda: lay_out(1, {"local.lr": [NAN]}), "a value of the sweep over local.lr must be a finite number, found nan"),
     (lambda: lay_out(1, {"local.lr": [[0.1]]}), "takes a list of one or more numbers"),
-    (lambda: lay_out(1, ["local.lr"]), "a sweep is a table such as"),
+    (lambda: lay_out(1, ["local.lr"]), "a list of points holds tables such as"),
     (lambda: Population(np.array([1, 2**31])), "a client holds at most 2,147,483,647 examples, found 2,147,483,648 at"),
     (lambda: Population(np.array([1.5, 2])), "client sizes must be whole numbers, found float64"),
     (lambda: Population(np.array(["3"])), "client sizes must be whole numbers"),

@@ -71,7 +71,7 @@ ASKED = [
     ({"rounds": 2, "sweep": {"local.lr": []}}, "a sweep over local.lr takes a list of one or more numbers"),
     ({"rounds": 2, "sweep": {"local.lr": [-1.0]}}, "lr must be a positive number, found -1.0"),
     ({"rounds": 2, "sweep": {"local.rate": [1.0]}}, "cannot sweep over 'local.rate'.*did you mean 'local.lr'"),
-    ({"rounds": 2, "sweep": [1.0]}, "a sweep is a table"),
+    ({"rounds": 2, "sweep": [1.0]}, "a list of points holds tables"),
     ({"rounds": 2, "devices": 0}, "devices must be"),
     ({"rounds": 2, "clients_at_once": 1.5}, "clients_at_once must be a whole number"),
 ]

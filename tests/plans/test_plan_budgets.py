@@ -128,6 +128,7 @@ class TestWhatIsTooLittle:
 
 
 class TestFeasibleByConstruction:
+    @pytest.mark.slow
     @settings(max_examples=6, deadline=None)
     @given(seed=st.integers(0, 10**6), name=st.sampled_from(["fedavg", "fedpaq", "fedprox", "scaffold"]))
     def test_no_client_sends_more_than_its_budget(self, problem, seed, name):

@@ -101,6 +101,7 @@ class TestMenus:
 
 
 class TestSearch:
+    @pytest.mark.slow
     def test_it_finds_the_best_choices(self, scene):
         best = search_of(scene, 250.0).run()[0]
         assert best.candidate.draft.steps == 10
@@ -131,6 +132,7 @@ class TestSearch:
         assert len(search.arms) == 3
         assert found
 
+    @pytest.mark.slow
     def test_the_same_seed_finds_the_same(self, scene):
         one = search_of(scene, 60.0)
         first = [arm.candidate.name for arm in one.run()]
@@ -138,6 +140,7 @@ class TestSearch:
         assert [arm.candidate.name for arm in other.run()] == first
         pd.testing.assert_frame_equal(one.trials.table(), other.trials.table())
 
+    @pytest.mark.slow
     def test_what_was_measured_before_is_not_measured_again(self, scene):
         first = search_of(scene, 60.0)
         first.run()
@@ -147,6 +150,7 @@ class TestSearch:
         assert len(again.bench.runs) < len(first.bench.runs) / 4
         assert again.bench.replayed > 0
 
+    @pytest.mark.slow
     def test_every_trial_has_every_column(self, scene):
         search = search_of(scene, 60.0)
         search.run()

@@ -84,7 +84,7 @@ class TestTheAnswer:
             slow({"epsilon": 4.0}, ["dp_fedavg adaptive"]),
             slow({"epsilon": 4.0}, ["dp_fedavg correlated"]),
             slow({"epsilon": 4.0, "trust": "sum"}, None),
-            ({"client_bits": 3e5, "epsilon": 4.0, "unit": "example"}, None),
+            slow({"client_bits": 3e5, "epsilon": 4.0, "unit": "example"}, None),
         ],
     )
     def test_its_settings_run_and_keep_the_budgets(self, problem, proxy, quick, asked, names):
@@ -101,6 +101,7 @@ class TestTheAnswer:
             assert result.status["privacy"]["epsilon"] <= asked["epsilon"]
             assert found.best[0].epsilon == pytest.approx(result.status["privacy"]["epsilon"], rel=1e-3)
 
+    @pytest.mark.slow
     def test_what_is_left_over(self, problem, proxy, quick):
         found = answered(problem, proxy, client_bits=3e5, client_steps=200, algorithms=["fedpaq"])
         left = {name: (had, spent) for name, had, spent in found.left_over()}
@@ -114,6 +115,7 @@ class TestTheAnswer:
         assert high - 0.6 == pytest.approx(4.3027 * 0.1 / math.sqrt(3), rel=1e-4)  # t of two degrees of freedom
         assert Choice(0, None, {}, (0.5,), 0, 0, 0, math.nan, None).interval == (-math.inf, math.inf)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("asked", [{"epsilon": 4.0}, {"epsilon": 4.0, "unit": "example"}, {"client_bits": 3e5}])
     def test_for_the_network_noise_is_on_a_grid(self, problem, proxy, quick, asked):
         names = ["dp_fedavg"] if asked.get("unit", "client") == "client" and "epsilon" in asked else None
@@ -141,6 +143,7 @@ class TestTheFolder:
         assert build(read(tmp_path / SETTINGS)).run.epsilon == 4.0
         assert "<html" in (tmp_path / PAGE).read_text()
 
+    @pytest.mark.slow
     def test_it_goes_on_from_what_was_measured(self, problem, quick, tmp_path):
         first = answered(problem, None, folder=tmp_path, algorithms=["fedavg"])
         lines = (tmp_path / MEASUREMENTS).read_text().splitlines()
@@ -149,6 +152,7 @@ class TestTheFolder:
         assert again.best[0].candidate.name == first.best[0].candidate.name
         assert again.best[0].scores == first.best[0].scores
 
+    @pytest.mark.slow
     def test_another_plan_is_not_gone_on_with(self, problem, quick, tmp_path):
         answered(problem, None, folder=tmp_path, algorithms=["fedavg"])
         with pytest.raises(ValueError, match=r"holds another plan: different are .*client_bits"):

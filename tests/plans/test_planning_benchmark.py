@@ -62,6 +62,7 @@ def test_the_problems_are_those_that_were_asked_for():
     assert all(each.task.get("set_aside") == 0.5 or each.task["name"] == "synthetic" for each in problems)
 
 
+@pytest.mark.slow
 class TestGrid:
     def test_has_every_combination_within_the_budgets(self, asked, found):
         """Two families and two step sizes, of the work that is next to what was asked for; nobody sent too much."""

@@ -122,7 +122,8 @@ def selected(descriptions: Sequence[Description], delta: float, trials: Trials, 
     if left <= 0:
         return inf
     worst = np.max([divergences(releases) for releases, _ in spendings], axis=0)
-    return epsilon_of(best_of(worst, trials) + again * worst, left)
+    after = again * worst if again else 0.0
+    return epsilon_of(best_of(worst, trials) + after, left)
 
 
 def noise_growth(
