@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import BEST, MadeUp, score_of
+from made_up import BEST, Clock, MadeUp, score_of
 
 import hush
 from hush.plans.budgets import Budgets
@@ -22,17 +22,6 @@ from hush.plans.trials import COLUMNS
 def scene():
     problem = hush.tasks.digits(clients=40)
     return Scene(problem, problem.population, Budgets(client_bits=4e5, rounds=100))
-
-
-class Clock:
-    """Every look at it is half a second later: how long a search takes is then no matter of the machine."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        self.now += 0.5
-        return self.now
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from made_up import MadeUp
+from made_up import Clock, MadeUp
 from typer.testing import CliRunner
 
 import hush
@@ -41,10 +41,11 @@ def proxy():
 def quick(monkeypatch):
     """No measuring: scores are a formula."""
     monkeypatch.setattr("hush.plans.planning.Bench", MadeUp)
+    monkeypatch.setattr("hush.plans.search.time", Clock())
 
 
 def answered(problem, proxy, **asked):
-    return plan(problem, proxy, minutes=0.03, progress=False, **({"rounds": 30} | asked))
+    return plan(problem, proxy, minutes=0.25, progress=False, **({"rounds": 30} | asked))
 
 
 class TestTheProxy:
@@ -54,6 +55,10 @@ class TestTheProxy:
 
     def test_without_an_epsilon_the_problem_itself_will_do(self, problem, quick):
         assert "no ε was asked for" in answered(problem, None, algorithms=["fedavg"]).proxy
+
+    def test_the_private_problem_is_no_proxy_of_itself(self, problem):
+        with pytest.raises(ValueError, match="the proxy is the private problem itself"):
+            plan(problem, problem, epsilon=1.0, rounds=10, progress=False)
 
     def test_it_must_be_of_the_same_sizes(self, problem):
         with pytest.raises(ValueError, match="as many clients as what it stands for, 40, found 20"):
@@ -132,6 +137,34 @@ class TestTheAnswer:
             ]
             assert {release.law for release in releases} == {"discrete gaussian"}
             assert described.most(1e-5) <= 4.0
+
+
+class TestOverTheAir:
+    CHANNEL = hush.channel.OverTheAir(hush.channel.FullPower(), hush.channel.Constant(1.0), 5.0, 100.0)
+
+    def test_a_plan_where_there_is_a_channel(self, problem, proxy, quick, tmp_path):
+        found = answered(
+            problem, proxy, channel=self.CHANNEL, energy=500.0, folder=tmp_path, algorithms=["over_the_air"]
+        )
+        best = found.best[0]
+        assert best.energy <= 500.0
+        assert best.bits == 0
+        result = hush.run(best.algorithm, problem, best.candidate.rounds, progress=False)
+        assert result.records["energy"].iloc[-1] <= 500.0
+
+    def test_its_epsilon_is_that_of_who_sends_most_often(self, problem, proxy, quick):
+        found = answered(problem, proxy, channel=self.CHANNEL, epsilon=30.0, trust="air")
+        best = found.best[0]
+        result = hush.run(best.algorithm, problem, best.candidate.rounds, unit="client", trust="air", progress=False)
+        assert result.status["privacy"]["epsilon"] <= best.epsilon * (1 + 1e-9) <= 30.0
+
+    def test_who_is_drawn_at_random_may_come_in_every_round(self, problem, proxy, quick):
+        """Without a budget of each client's own, cohorts are uniform: what one may send is no mean."""
+        best = answered(problem, proxy, bits=5e6, algorithms=["fedavg"]).best[0]
+        if best.candidate.draft.clients < 40:
+            assert best.client_bits == best.candidate.rounds * best.candidate.bits
+        result = hush.run(best.algorithm, problem, best.candidate.rounds, progress=False)
+        assert result.clients["uplink_bits"].max() <= best.client_bits
 
 
 class TestTheFolder:
@@ -228,6 +261,8 @@ class TestTheCommand:
             (TASK + "[plan]\nbitz = 3\n", ["--rounds", "9"], "bitz"),
             (TASK, ["--rounds", "9", "--energy", "3"], "needs the channel"),
             (TASK, ["--rounds", "9", "--proxy", "imagenet"], "unknown proxy"),
+            (TASK, ["--rounds", "9", "--epsilon", "1", "--private-data", "--resume"], "found it with --private-data"),
+            (TASK + '[plan]\nalgorithms = "fedavg"\n', ["--rounds", "9"], "plan.algorithms"),
         ],
     )
     def test_bad_input_is_told(self, tmp_path, text, options, said):

@@ -19,11 +19,11 @@ from hush.privacy.shown import rounded_up
 from hush.report.formatting import bits as in_bits
 from hush.settings import SettingsError, build, dumps, read
 from hush.settings.schema import schema
-from hush.settings.values import fill
+from hush.settings.values import convert, fill
 from hush.store import atomically
 
 TABLES = ("task", "proxy", "channel", "plan")
-BESIDE = {"minutes": MINUTES, "seed": 0, "algorithms": None}  # what [plan] holds beside budgets
+BESIDE: dict[str, Any] = {"minutes": float, "seed": int, "algorithms": list[str]}  # what [plan] holds beside budgets
 
 
 def answer(
@@ -45,10 +45,11 @@ def answer(
     budgets = Budgets(**{name: value for name, value in asked.items() if name not in BESIDE})
     task = build({"algorithm": {"name": "fedavg"}, "task": tables.get("task", {})})
     if private_data:
+        _check_alone(tables, given, proxy, resume)
         tuned(task.problem(), budgets, asked, out, force)
         return
-    substitute, words = _proxy(task.task or {}, tables.get("proxy"), proxy, budgets, private_data)
-    beside: dict[str, Any] = {name: asked.get(name, value) for name, value in BESIDE.items()}
+    substitute, words = _proxy(task.task or {}, tables.get("proxy"), proxy, budgets)
+    beside = {"minutes": MINUTES} | {name: value for name, value in asked.items() if name in BESIDE}
     found = plan(
         task.problem(),
         None if substitute is None else build({"algorithm": {"name": "fedavg"}, "task": substitute}).problem(),
@@ -58,7 +59,7 @@ def answer(
         resume=resume,
         replace=force,
         progress=not quiet,
-        words={"proxy": words} if words else None,
+        proxy_name=words,
         **beside,
     )
     tell(found)
@@ -68,11 +69,12 @@ def _asked(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     """What [plan] says, and what the command line says over it."""
     budgets = {name: value for name, value in table.items() if name not in BESIDE}
     checked = fill(Budgets, budgets, "plan", schema(Budgets))
-    return checked | {name: value for name, value in table.items() if name in BESIDE} | dict(given)
+    beside = {name: convert(value, BESIDE[name], f"plan.{name}") for name, value in table.items() if name in BESIDE}
+    return checked | beside | dict(given)
 
 
 def _proxy(
-    task: Mapping[str, Any], table: Mapping[str, Any] | None, named: str | None, budgets: Budgets, private_data: bool
+    task: Mapping[str, Any], table: Mapping[str, Any] | None, named: str | None, budgets: Budgets
 ) -> tuple[dict[str, Any] | None, str]:
     """The task to try candidates on, and what to call it; none where the task's own data will do."""
     if named is not None:
@@ -84,6 +86,14 @@ def _proxy(
     return found, f"{found['name']}, " + (
         "the examples that no client gets" if own else "in place of the task's own data"
     )
+
+
+def _check_alone(tables: Mapping[str, Any], given: Mapping[str, Any], proxy: str | None, resume: bool) -> None:
+    """Refuse what tuning on the private data has no use for."""
+    stray = [name for name in ("proxy", "channel") if name in tables] + (["--resume"] if resume else [])
+    stray += (["--proxy"] if proxy is not None else []) + (["--minutes"] if "minutes" in given else [])
+    if stray:
+        raise SettingsError(stray[0], "goes with a plan on data that is not private, found it with --private-data")
 
 
 def _channel(table: Any) -> OverTheAir | None:
@@ -119,7 +129,7 @@ def tell(found: Plan) -> None:
     """The best few, what the first leaves over, and where it all lies."""
     print(f"made on {found.proxy}; {found.seconds:.0f} s, {found.trials['trial'].nunique()} candidates")
     headings = ["", "algorithm", "settings", "expected", "bits a client", "ε", "rounds"]
-    print_table(headings, [_row(row) for row in found.table.to_dict("records")])
+    print_table(headings, [_row(row, found.measure == "accuracy") for row in found.table.to_dict("records")])
     for name, had, spent in found.left_over():
         print(f"{name}: {spent:,.4g} of {had:,.4g}, {max(0.0, 1 - spent / had):.0%} left over")
     for reason, what in found.infeasible.items():
@@ -130,10 +140,10 @@ def tell(found: Plan) -> None:
         print(f"run it: hush run {found.folder / 'plan.toml'}")
 
 
-def _row(row: Mapping[Any, Any]) -> list[str]:
+def _row(row: Mapping[Any, Any], accuracy: bool) -> list[str]:
     score, low, high = row["score"], row["low"], row["high"]
-    shown = f"{score:.1%}" if score > 0 else f"loss {-score:.4g}"
-    spread = "" if math.isinf(low) else f" ({low:.1%} to {high:.1%})" if score > 0 else ""
+    shown = f"{score:.1%}" if accuracy else f"loss {-score:.4g}"
+    spread = "" if math.isinf(low) else f" ({low:.1%} to {high:.1%})" if accuracy else f" ({-high:.4g} to {-low:.4g})"
     private = "" if math.isnan(row["epsilon"]) else rounded_up(row["epsilon"])
     return [
         str(row["rank"]),

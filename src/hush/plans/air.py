@@ -1,5 +1,6 @@
 """Over the air: messages meet in the channel that is given, whose own noise protects as much as it does."""
 
+from dataclasses import replace
 from math import floor
 
 from hush import algorithms
@@ -7,7 +8,7 @@ from hush.core.algorithm import Algorithm
 from hush.core.costs import costs
 from hush.plans.budgets import LONG, Infeasible
 from hush.plans.candidate import Draft, Point
-from hush.plans.choices import CLIP, SERVER_LR, Pick, sizes, steps_and_batch, variance, work
+from hush.plans.choices import CLIP, SERVER_LR, Pick, cohort_of, sizes, steps_and_batch, variance, work
 from hush.plans.scene import Scene
 from hush.privacy import NoGuarantee, describe
 from hush.privacy.shown import rounded_up
@@ -25,8 +26,7 @@ def over_the_air(scene: Scene, pick: Pick) -> Draft:
     steps, batch = steps_and_batch(local)
 
     def build(point: Point, rounds: int, noise: float) -> Algorithm:
-        return algorithms.over_the_air(
-            None if clients >= scene.clients else clients,
+        made = algorithms.over_the_air(
             rule=channel.rule,
             fading=channel.fading,
             decibel=channel.decibel,
@@ -37,6 +37,7 @@ def over_the_air(scene: Scene, pick: Pick) -> Draft:
             batch=batch,
             server_lr=point["server_lr"],
         )
+        return replace(made, cohort=cohort_of(scene, clients, "equal"))
 
     return Draft(
         family=FAMILY,

@@ -85,8 +85,7 @@ def choice_of(scene: Scene, arm: Arm, target: Problem) -> Choice:
     algorithm = candidate.at(arm.point)
     described = None
     if scene.private:
-        turns = candidate.rounds
-        described = describe(algorithm, target, turns, unit=budgets.unit, trust=budgets.trust)
+        described = describe(algorithm, target, candidate.rounds, unit=budgets.unit, trust=budgets.trust)
     each = costs(algorithm, target).energy.most
     return Choice(
         number=arm.number,
@@ -102,11 +101,10 @@ def choice_of(scene: Scene, arm: Arm, target: Problem) -> Choice:
 
 
 def _spent(scene: Scene, candidate: Candidate, described: Description) -> float:
-    """ε of the worst client; in turn none takes part more often than the others."""
-    if not described.per_client or candidate.draft.at_random:
+    """ε of the worst client, by how often it may take part."""
+    if not described.per_client:
         return described.most(scene.budgets.delta)
-    turns = math.ceil(candidate.rounds * candidate.draft.clients / scene.clients)
-    sizes = described.different
+    turns, sizes = candidate.turns(scene.clients), described.different
     return max(described.epsilon([turns] * len(described.phases), size, scene.budgets.delta) for size in sizes)
 
 
@@ -160,14 +158,13 @@ class Plan:
     def left_over(self, rank: int = 0) -> list[tuple[str, float, float]]:
         """Every budget by its name, what there was of it and what one of the best spends."""
         budgets, choice = self.scene.budgets, self.best[rank]
-        turns = math.ceil(choice.candidate.rounds * choice.candidate.draft.clients / self.scene.clients)
         spent = {
             "client_bits": choice.client_bits,
             "bits": choice.bits,
             "seconds": choice.bits / (budgets.capacity or math.inf),
             "epsilon": choice.epsilon,
             "energy": choice.energy,
-            "client_steps": turns * choice.candidate.draft.steps,
+            "client_steps": choice.candidate.turns(self.scene.clients) * choice.candidate.draft.steps,
             "rounds": choice.candidate.rounds,
         }
         asked = ((name, getattr(budgets, name)) for name in spent)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Any
 
+from hush.cohort import Cyclic, Everyone
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.costs import Amount, costs
 from hush.plans.budgets import Infeasible
@@ -81,10 +82,14 @@ class Candidate:
         """The algorithm at a point of the sweep."""
         return self.draft.build(point, self.rounds, self.noise)
 
+    def turns(self, population: int) -> int:
+        """In how many rounds one client takes part at the most."""
+        often = most_turns(self.draft, self.rounds, population)
+        return often if self.participations is None else min(often, self.participations)
+
     def client_bits(self, population: int) -> float:
-        """What one client sends at the most in a whole run: in turn none comes more often than the others."""
-        turns = self.rounds if self.draft.at_random else ceil(self.rounds * self.draft.clients / population)
-        return min(turns, turns if self.participations is None else self.participations) * self.bits
+        """What one client sends at the most in a whole run."""
+        return self.turns(population) * self.bits
 
 
 def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds: int | None = None) -> Candidate:
@@ -100,8 +105,7 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds:
     if draft.most_rounds is not None:
         rounds = min(rounds, draft.most_rounds())
     often = budgets.participations(each, draft.steps)
-    # In turn, or all: nobody comes more often than this.
-    turns = rounds if draft.at_random else ceil(rounds * draft.clients / population)
+    turns = most_turns(draft, rounds, population)
     if often < turns and not draft.at_random:
         rounds = int(often * population // draft.clients)
         turns = int(often)
@@ -116,6 +120,12 @@ def admitted(scene: Scene, draft: Draft, bits: float | None = None, most_rounds:
         participations=None if often == inf else int(often),
         noise=draft.noise(rounds, turns) if draft.noise is not None else 0.0,
     )
+
+
+def most_turns(draft: Draft, rounds: int, population: int) -> int:
+    """In how many of so many rounds a client may be drawn: in turn none comes more often than the others."""
+    cohort = draft.build(draft.start, rounds, 1.0).phases[0].cohort
+    return ceil(rounds * draft.clients / population) if isinstance(cohort, Cyclic | Everyone) else rounds
 
 
 def priced(scene: Scene, draft: Draft) -> Amount:

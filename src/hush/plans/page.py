@@ -91,6 +91,8 @@ def question(answer: Plan) -> str:
 def notes(answer: Plan) -> list[str]:
     """What must be known to read the page rightly."""
     found = [f"Candidates were tried on {answer.proxy}: expected is what they came to there."]
+    if answer.fronts:
+        found.append("Points of the fronts are single runs; the best five were repeated.")
     if not answer.complete:
         found.append("The search was interrupted: this is the answer so far.")
     relations = {choice.relation for choice in answer.best if choice.relation}

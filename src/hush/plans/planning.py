@@ -43,7 +43,7 @@ def plan(
     resume: bool = False,
     replace: bool = False,
     progress: bool = True,
-    words: Mapping[str, str] | None = None,
+    proxy_name: str = "another problem, given as the proxy",
     **limits: Any,
 ) -> Plan:
     """What to run on `problem` under budgets of bits, privacy, time, energy and work, found by simulation on a proxy.
@@ -96,7 +96,7 @@ def plan(
             trials=search.trials.table(),
             fronts=found,
             infeasible=search.infeasible,
-            proxy=(words or {}).get("proxy", NOT_PRIVATE if proxy is None else "another problem, given as the proxy"),
+            proxy=NOT_PRIVATE if proxy is None else proxy_name,
             seconds=search.used,
             complete=not stopping,
             folder=None if files is None else files.path,
@@ -110,6 +110,8 @@ def _proxy(problem: Problem, proxy: Problem | None, budgets: Budgets) -> Problem
         if budgets.epsilon is not None:
             raise ValueError(CHOICES)
         return problem
+    if proxy is problem and budgets.epsilon is not None:
+        raise ValueError(f"the proxy is the private problem itself\n{CHOICES}")
     if dimension(proxy) != dimension(problem):
         raise ValueError(
             f"a proxy trains a model as large as the one it stands for, {dimension(problem):,} parameters, "

@@ -257,6 +257,8 @@ def row_of(scene: Scene, arm: Arm) -> dict[str, Any]:
         "bits": candidate.rounds * draft.clients * candidate.bits,
         "noise": candidate.noise,
         "epsilon": scene.budgets.epsilon if scene.private else math.nan,
+        "lr": math.nan,  # of those that sweep it, below
+        "decay": math.nan,
         **{name: value for name, value in draft.choices.items() if name in ("coding", "bands")},
         **arm.point,
     }

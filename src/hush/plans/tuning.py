@@ -91,7 +91,8 @@ def tune(
     for number in range(runs.draw(secret)):
         which = int(secret.integers(len(noisier)))
         candidate, point = noisier[which]
-        ((found,),) = bench.measure(candidate, [point], candidate.rounds, (number,))
+        # No run shares its noise with another, nor with repetition 0, the run of the choice that comes after.
+        ((found,),) = bench.measure(candidate, [point], candidate.rounds, (1 + number,))
         best = max(best, (found.score, which))
     candidate, point = noisier[best[1]]
     everything = [described(scene, each, growth) for each, _ in drawn]
@@ -137,6 +138,8 @@ def listed(
         found.append((candidate, point))
         if len(found) == many:
             break
+    if not found:
+        raise ValueError(f"of {TRIES * many} candidates drawn at random none is within these budgets")
     return found
 
 
@@ -145,7 +148,7 @@ def described(scene: Scene, candidate: Candidate, factor: float) -> Description:
     budgets = scene.budgets
     made: Any = candidate.draft.build(candidate.draft.start, candidate.rounds, factor * candidate.noise)
     turns = candidate.rounds
-    if budgets.unit == "example":  # each client pays for the rounds it takes part in, and all take their turns
-        turns = math.ceil(candidate.rounds * candidate.draft.clients / scene.clients)
+    if budgets.unit == "example":  # each client pays for the rounds it takes part in
+        turns = candidate.turns(scene.clients)
     found = describe(made, scene.problem, turns, unit=budgets.unit, trust=budgets.trust)
     return found if found.first.trust == "server" else behind_server(found)

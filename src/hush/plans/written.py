@@ -1,7 +1,7 @@
 """A choice as a settings file: for `hush run`, and with noise on a grid for devices."""
 
 from dataclasses import replace
-from math import ceil
+from math import inf
 from typing import Any
 
 from hush.channel import Noisy
@@ -17,8 +17,7 @@ from hush.privacy.clients import numbers
 from hush.settings import RunSettings, tables_of
 from hush.settings.network import NetworkSettings
 from hush.settings.tables import Tables, plain
-
-SECRET_LENGTH = 6  # of a message, beside which the budget says nothing
+from hush.uplink import GridGaussian
 
 
 def run_settings(scene: Scene, choice: Choice) -> RunSettings:
@@ -28,8 +27,8 @@ def run_settings(scene: Scene, choice: Choice) -> RunSettings:
     asked: dict[str, Any] = {"rounds": candidate.rounds, "evaluate_every": max(1, candidate.rounds // EVALUATIONS)}
     if budgets.client_bits is not None and candidate.bits:
         asked |= {"client_bit_budget": budgets.client_bits, "when_spent": "retire" if at_random else "stop"}
-    if budgets.bits is not None and candidate.bits and not at_random:
-        asked["bit_budget"] = budgets.bits
+    if budgets.uplink < inf and candidate.bits and not at_random:  # else its end would tell who took part
+        asked["bit_budget"] = budgets.uplink
     if budgets.capacity is not None:
         asked["capacity"] = budgets.capacity
     if budgets.epsilon is not None:
@@ -49,12 +48,7 @@ def network_tables(scene: Scene, choice: Choice, target: Problem) -> Tables:
     if scene.private:
         algorithm = _on_grid(scene, choice)
     run = replace(run_settings(scene, choice), evaluate_every=1)
-    if (
-        any(getattr(scene.budgets, name) is not None for name in ("bits", "client_bits"))
-        and choice.candidate.draft.at_random
-    ):
-        run = replace(run, bit_budget=None)
-    waits = NetworkSettings(begin_with=min(scene.clients, ceil(choice.candidate.draft.clients)))
+    waits = NetworkSettings(begin_with=choice.candidate.draft.clients)
     return tables_of(algorithm, target, run) | {"network": plain(vars(waits))}
 
 
@@ -62,7 +56,6 @@ def _on_grid(scene: Scene, choice: Choice) -> Any:
     """The algorithm with its noise on a grid, as much of it as the budget then asks for."""
     candidate, budgets, grid = choice.candidate, scene.budgets, Grid(GRID_BITS)
     draft, rounds = candidate.draft, candidate.rounds
-    turns = rounds if draft.at_random else ceil(rounds * draft.clients / scene.clients)
 
     def made(noise: float) -> Algorithm:
         return _gridded(draft.build(choice.point, rounds, noise), grid)
@@ -71,7 +64,7 @@ def _on_grid(scene: Scene, choice: Choice) -> Any:
     noise = calibrate(
         made,
         scene.target,
-        turns if budgets.unit == "example" else rounds,
+        candidate.turns(scene.clients) if budgets.unit == "example" else rounds,
         budgets.epsilon or 0.0,
         budgets.delta,
         unit=budgets.unit,
@@ -83,6 +76,8 @@ def _on_grid(scene: Scene, choice: Choice) -> Any:
 
 
 def _gridded(algorithm: Any, grid: Grid) -> Any:
+    if any(type(stage) is GridGaussian for stage in algorithm.uplink):
+        return algorithm  # it is on one already
     if type(algorithm.channel) is Noisy:
         return replace(algorithm, channel=replace(algorithm.channel, grid=grid))
     oracle = getattr(algorithm.local, "oracle", None)
