@@ -1,5 +1,8 @@
 """Problems: losses, gradients and evaluations against plain NumPy; analytic problems against their definitions."""
 
+from functools import partial
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -216,3 +219,57 @@ def test_every_partition_of_a_task(partition):
     assert problem.population.clients == 20
     assert float(problem.importance.sum()) == pytest.approx(1, rel=1e-5)
     assert problem.recipe.settings["name"] == "digits"
+
+
+class Looked(eqx.Module):
+    """The mean of what is looked up for each token, and a linear layer."""
+
+    table: eqx.nn.Embedding
+    last: eqx.nn.Linear
+
+    def __init__(self) -> None:
+        first, second = jax.random.split(jax.random.key(0))
+        self.table, self.last = eqx.nn.Embedding(5, 4, key=first), eqx.nn.Linear(4, 3, key=second)
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        return self.last(jax.vmap(self.table)(tokens).mean(0))
+
+
+TOKENS = np.random.default_rng(0).integers(0, 5, (12, 6))
+
+
+def test_tokens_stay_integers_for_a_model_that_looks_them_up() -> None:
+    labels, clients, model = TOKENS[:, 0] % 3, np.arange(12) % 4, Looked()
+    problem = hush.tasks.arrays(TOKENS, labels, clients, model=model, test=(TOKENS, labels))
+    assert problem.train.x.dtype == np.int32
+    rows = np.flatnonzero(clients == 1)
+    params = problem.init(jax.random.key(0))
+    found = problem.client(1).gradient(params, jnp.arange(3), jnp.full(3, 1 / 3))
+
+    def loss(model: Looked) -> jax.Array:
+        table, weight, bias = model.table.weight, model.last.weight, model.last.bias
+        assert bias is not None
+        logits = table[TOKENS[rows]].mean(1) @ weight.T + bias
+        chosen = jnp.take_along_axis(logits, labels[rows][:, None], 1)[:, 0]
+        return jnp.mean(jax.nn.logsumexp(logits, axis=1) - chosen)
+
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7), found, eqx.filter_grad(loss)(model))
+
+
+def test_integers_are_numbers_for_any_other_model() -> None:
+    problem = hush.tasks.arrays(TOKENS, TOKENS[:, 0] % 3, np.arange(12) % 4, model="softmax")
+    assert problem.train.x.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("x", "more", "said"),
+    [
+        (TOKENS + 0.5, {"integers": True}, "must be integers, since"),
+        (TOKENS + 2**40, {}, "32 bits"),
+        (TOKENS, {"scale": 0.5}, "handed over as they are"),
+        (TOKENS, {"integers": "yes"}, "integers"),
+    ],
+)
+def test_what_are_no_tokens_is_refused(x: Any, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        hush.tasks.arrays(x, TOKENS[:, 0] % 3, np.arange(12) % 4, model=Looked(), **more)

@@ -243,7 +243,8 @@ class TorchModule(eqx.Module):
         return self.start
 
     def apply(self, params: Weights, inputs: jax.Array) -> jax.Array:
-        return _apply(self.wrapped, params, jnp.asarray(inputs, jnp.float32))
+        integers = jnp.issubdtype(inputs.dtype, jnp.integer)  # tokens stay what they are; torch looks up by either size
+        return _apply(self.wrapped, params, inputs if integers else jnp.asarray(inputs, jnp.float32))
 
     def rebuild(self, params: Weights) -> torch.nn.Module:
         """A copy of the module on the CPU, with these weights, in the mode (training or evaluation) it came in."""

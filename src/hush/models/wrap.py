@@ -100,7 +100,7 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         return Module(model)
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return Functions(*model)
-    if any(kind.__module__.startswith("torch.") for kind in type(model).__mro__):
+    if _of_torch(model):
         from hush.models.torch_module import TorchModule
 
         return TorchModule(model)
@@ -108,6 +108,19 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         "a model is a name, an equinox module, a pair of functions (init, apply) or a torch.nn.Module, "
         f"found {f'the class {model.__name__} itself' if isinstance(model, type) else shown(model)}"
     )
+
+
+def looks_up(model: Any) -> bool:
+    """Whether a model has an embedding layer, which takes integers: one of equinox's, or of PyTorch's."""
+    if isinstance(model, eqx.Module):
+        is_embedding = lambda part: isinstance(part, eqx.nn.Embedding)  # noqa: E731
+        return any(map(is_embedding, jax.tree.leaves(model, is_leaf=is_embedding)))
+    parts = model.modules() if _of_torch(model) else ()
+    return any(type(part).__name__ in ("Embedding", "EmbeddingBag") for part in parts)
+
+
+def _of_torch(model: Any) -> bool:
+    return any(kind.__module__.startswith("torch.") for kind in type(model).__mro__)
 
 
 def as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -19,8 +19,8 @@ Array = np.ndarray[Any, Any]
 MANY_CLASSES = 1000
 
 
-def numbers(name: str, value: Any) -> Array:
-    """An array of finite real numbers: bytes and float32 as they come, all else as float32."""
+def numbers(name: str, value: Any, integers: bool = False) -> Array:
+    """An array of finite real numbers: bytes and float32 as they come, all else as float32, or as int32 if asked."""
     try:
         found = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -30,6 +30,8 @@ def numbers(name: str, value: Any) -> Array:
         kinds = {"c": "complex numbers", "O": "objects", "U": "text", "S": "text", "M": "dates"}
         said = kinds.get(found.dtype.kind, str(found.dtype))
         raise ValueError(f"{name} must be real numbers, found {said} ({found.dtype} of shape {found.shape})")
+    if integers:
+        return _whole(name, found)
     if found.dtype not in (np.uint8, np.float32):
         with np.errstate(over="ignore"):
             found = found.astype(np.float32)
@@ -38,9 +40,19 @@ def numbers(name: str, value: Any) -> Array:
     return found
 
 
-def inputs(name: str, value: Any) -> Array:
+def _whole(name: str, found: Array) -> Array:
+    """Integers of 32 bits: what an embedding looks up."""
+    if found.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, since the model looks things up by them, found {found.dtype}")
+    limits = np.iinfo(np.int32)
+    if found.size and (found.min() < limits.min or found.max() > limits.max):
+        raise ValueError(f"{name} must be integers of 32 bits, found {found.min():,} to {found.max():,}")
+    return found.astype(np.int32)
+
+
+def inputs(name: str, value: Any, integers: bool = False) -> Array:
     """The examples' inputs [n, …], none of them empty."""
-    found = numbers(name, value)
+    found = numbers(name, value, integers)
     if found.ndim == 0 or len(found) == 0:
         raise ValueError(f"{name} must be one or more examples [n, …], not empty, found shape {found.shape}")
     if 0 in found.shape:
@@ -130,7 +142,7 @@ def check_model(model: Any, measures: Callable[..., Any], x: Any, y: Any) -> Non
     label = model.name if isinstance(model, Named) else type(who).__name__
     params = shapes("the model", who, "init", lambda: model.init(jax.random.key(0)))
     check_parameters(f"the model {label}", params)
-    batch = jax.ShapeDtypeStruct((2, *x.shape[1:]), jnp.float32)
+    batch = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype if x.dtype == np.int32 else jnp.float32)
     if isinstance(model, Named):  # made for these very inputs
         outputs: Any = jax.ShapeDtypeStruct((2, model.classes), jnp.float32)
     else:

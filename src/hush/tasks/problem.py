@@ -40,7 +40,7 @@ class Recipe:
 
 
 class Examples(eqx.Module):
-    """A table of inputs and targets; inputs become `x · scale + shift`."""
+    """A table of inputs and targets; inputs become `x · scale + shift`, but for integers, which stay as they are."""
 
     x: jax.Array
     y: jax.Array
@@ -48,15 +48,17 @@ class Examples(eqx.Module):
     shift: jax.Array
 
     def __getitem__(self, rows: Any) -> tuple[jax.Array, jax.Array]:
-        return self._floats(self.x[rows]), self.y[rows]
+        return self._inputs(self.x[rows]), self.y[rows]
 
-    def _floats(self, x: jax.Array) -> jax.Array:
+    def _inputs(self, x: jax.Array) -> jax.Array:
+        if x.dtype == jnp.int32:
+            return x
         return x.astype(self.scale.dtype) * self.scale + self.shift
 
     def slice(self, start: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
         """So many neighbouring rows."""
         cut = lambda array: lax.dynamic_slice_in_dim(array, start, length)  # noqa: E731
-        return self._floats(cut(self.x)), cut(self.y)
+        return self._inputs(cut(self.x)), cut(self.y)
 
 
 class Supervised(Problem):
