@@ -334,4 +334,22 @@ ENTRIES: dict[str, Entry] = {
             "year": "2021",
         },
     ),
+    "akiba2019optuna": (
+        "inproceedings",
+        {
+            "title": "Optuna: A Next-generation Hyperparameter Optimization Framework",
+            "author": "Akiba, Takuya and Sano, Shotaro and Yanase, Toshihiko and Ohta, Takeru and Koyama, Masanori",
+            "booktitle": "ACM SIGKDD International Conference on Knowledge Discovery and Data Mining",
+            "year": "2019",
+        },
+    ),
+    "papernot2022hyperparameter": (
+        "inproceedings",
+        {
+            "title": "Hyperparameter Tuning with {R\\'enyi} Differential Privacy",
+            "author": "Papernot, Nicolas and Steinke, Thomas",
+            "booktitle": "International Conference on Learning Representations",
+            "year": "2022",
+        },
+    ),
 }

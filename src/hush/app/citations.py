@@ -80,6 +80,8 @@ USES: dict[str, tuple[str, ...]] = {
     "alexnet": ("krizhevsky2012imagenet",),
     "mobilenet_v2": ("sandler2018mobilenetv2",),
     "resnet18": ("he2016deep",),
+    "planning": ("akiba2019optuna", CONSTRAINED),
+    "tuning": ("papernot2022hyperparameter",),
 }
 
 # The papers that hush reproduces have names; these are the numbers that their texts are filed under.

@@ -1,6 +1,7 @@
 """From a plan's file to its answer on the terminal."""
 
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def answer(
     task = build({"algorithm": {"name": "fedavg"}, "task": tables.get("task", {})})
     if private_data:
         _check_alone(tables, given, proxy, resume)
-        tuned(task.problem(), budgets, asked, out, force)
+        tuned(task.problem(), budgets, asked, out, force, quiet)
         return
     substitute, words = _proxy(task.task or {}, tables.get("proxy"), proxy, budgets)
     beside = {"minutes": MINUTES} | {name: value for name, value in asked.items() if name in BESIDE}
@@ -105,11 +106,14 @@ def _channel(table: Any) -> OverTheAir | None:
     return made
 
 
-def tuned(problem: Problem, budgets: Budgets, asked: Mapping[str, Any], out: Path, force: bool) -> None:
+def tuned(problem: Problem, budgets: Budgets, asked: Mapping[str, Any], out: Path, force: bool, quiet: bool) -> None:
     """Tune on the private data itself, and print what that costs."""
     settings = out / SETTINGS
     if settings.exists() and not force:
         raise SettingsError(str(settings), "is there already; choose another --out, or replace it with --force")
+    if not quiet:  # a bar would tell how many there are, which is part of what keeps the data private
+        words = "a secret number of private runs, none of which is shown: this takes some minutes"
+        print(f"tuning on the private data: {words}", file=sys.stderr)
     found = tune(problem, budgets=budgets, algorithms=asked.get("algorithms"), seed=asked.get("seed", 0))
     total, alone, law = rounded_up(found.epsilon), rounded_up(found.alone), found.trials
     words = (
