@@ -103,7 +103,11 @@ def test_classes_give_another_order_and_names_for_numbers() -> None:
         (NAMES, {"kind": "regression"}, "y must be real numbers, found text"),
         (NAMES, {"test": (X, [0, 1] * 6)}, "test y must be of the names that y's labels are, found numbers"),
         ([0, 1] * 6, {"test": (X, NAMES)}, "test y must be numbers, as y's labels are"),
-        (["no", "yes"] * 6, {"test": (X, ["no"] * 11 + ["?"]), "kind": "binary"}, r"among the classes .*found \['\?'\]"),
+        (
+            ["no", "yes"] * 6,
+            {"test": (X, ["no"] * 11 + ["?"]), "kind": "binary"},
+            r"among the classes .*found \['\?'\]",
+        ),
         (NAMES[:5], {}, "x and y must be as long as each other, found 12 and 5"),
     ],
 )

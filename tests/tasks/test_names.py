@@ -53,7 +53,7 @@ def test_some_clients_keep_their_names() -> None:
     part = made(WARDS).restrict([2, 0])
     numbers = np.asarray(part.population.numbers).tolist()
     assert [part.client_names[number] for number in numbers] == ["east", "south"]
-    size = {name: int(np.sum(WARDS == name)) for name in part.client_names}
+    size = {name: int(np.sum(name == WARDS)) for name in part.client_names}
     assert np.asarray(part.population.sizes).tolist() == [size["east"], size["south"]]
 
 

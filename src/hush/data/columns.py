@@ -28,6 +28,8 @@ ALLOWED = "numbers, true and false, text, or lists of numbers that are all as lo
 
 def columns_of(what: str, table: pa.Table, names: Sequence[str]) -> dict[str, Array]:
     """Columns as arrays [n, …]: numbers, booleans, or text as objects. What is missing is refused, all at once."""
+    if table.num_rows == 0:
+        raise ValueError(f"{what} must have rows, found none")
     found, missing = {}, {}
     for name in names:
         require_column(what, table, name)

@@ -31,6 +31,10 @@ def loaded_by(what: str, dataset: Any) -> Any:
     sampler, collate = dataset.sampler, dataset.collate_fn
     if getattr(collate, "__name__", "") not in ("default_collate", "default_convert"):
         raise ValueError(f"{what}: a DataLoader must have no collate_fn of its own, found {shown(collate)}")
+    if dataset.batch_sampler is not None and dataset.batch_size is None:
+        raise ValueError(
+            f"{what}: a DataLoader must have no batch_sampler of its own, since batches are the algorithm's"
+        )
     kind, held = type(sampler).__name__, dataset.dataset
     whole = kind == "SequentialSampler" or (
         kind == "RandomSampler" and not sampler.replacement and len(sampler) == len(held)

@@ -41,6 +41,8 @@ def hugging_face(
     for what, given in (("dataset", dataset), ("test", test)):
         for name in (*names, target) if given is not None else ():
             _check_column(what, given, name, is_target=name == target)
+    if isinstance(client, str):
+        require_column("dataset", dataset.data.table, client)
     classes = _classes(dataset, target)
     if test is not None and _classes(test, target) != classes:
         found = shown(_classes(test, target))
