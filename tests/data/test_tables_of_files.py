@@ -167,15 +167,23 @@ def test_a_csv_file_and_a_folder_of_them(tmp_path: Path) -> None:
         read_csv("path", parts)
 
 
-def test_a_parquet_file_and_a_folder_of_them(tmp_path: Path) -> None:
+def test_a_parquet_file_and_a_folder_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.Table.from_pandas(FRAME), tmp_path / "all.parquet")
     same(read_parquet("path", tmp_path / "all.parquet"), FRAME)
     parts = tmp_path / "parts"
-    named = FRAME.assign(site=["x", "x", "y", "y", "y", "y"])
+    named = FRAME.assign(site=["x 1", "x 1", "y", "y", "y", "y"])
     pq.write_to_dataset(pa.Table.from_pandas(named), parts, partition_cols=["site"])
     (parts / "_SUCCESS").write_text("")
     same(read_parquet("path", str(parts)), named)
-    pq.write_table(pa.table({"age": [1]}), parts / "site=x" / "odd.parquet")
+    one = next((parts / "site=y").glob("*.parquet"))
+    assert read_parquet("path", one).column_names == list(FRAME)
+    assert read_parquet("path", one.parent).column_names == list(FRAME)
+    monkeypatch.chdir(tmp_path)
+    same(read_parquet("path", "parts"), named)
+    same(read_parquet("path", "./parts/"), named)
+    monkeypatch.chdir(parts)
+    same(read_parquet("path", "."), named)
+    pq.write_table(pa.table({"age": [1]}), parts / "site=y" / "odd.parquet")
     with pytest.raises(ValueError, match=r"same columns in all files, .* differs by dose, smokes, ward"):
         read_parquet("path", parts)
 

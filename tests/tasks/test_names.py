@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +69,15 @@ def test_other_names_are_the_same_problem() -> None:
     for other in (german, numbered):
         assert english.names == other.names
         assert hash(english.names) == hash(other.names)
+    traced = []
+
+    @eqx.filter_jit
+    def total(problem: Any) -> Any:
+        traced.append(problem)
+        return problem.train.x.sum()
+
+    assert total(english) == total(german) == total(numbered)
+    assert len(traced) == 1
     pd.testing.assert_frame_equal(
         ran(english).records.drop(columns="seconds"), ran(numbered).records.drop(columns="seconds")
     )

@@ -47,7 +47,7 @@ def read_parquet(what: str, path: str | Path) -> pa.Table:
         first = parquet.read_schema(files[0]).names
         for file in files:
             _check_alike(what, file, parquet.read_schema(file).names, first)
-        base = str(path) if Path(path).is_dir() else None
+        base = str(path if Path(path).is_dir() else Path(path).parent)  # what is above it is no column
         texts = [str(file) for file in files]
         return dataset.dataset(texts, format="parquet", partitioning="hive", partition_base_dir=base).to_table()
     except (pa.ArrowException, OSError) as error:
