@@ -2,12 +2,11 @@
 
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
 
-datasets = pytest.importorskip("datasets", reason="comes with the dev extra")
-
-from hush.data.partitioners import by_partitioner  # noqa: E402
+from hush.data.partitioners import by_partitioner
 
 LABELS = np.arange(30) % 3
 

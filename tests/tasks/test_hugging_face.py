@@ -2,14 +2,13 @@
 
 from typing import Any
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
-datasets = pytest.importorskip("datasets", reason="comes with the dev extra")
-
-import hush  # noqa: E402
+import hush
 
 ROWS = 12
 PIXELS = np.random.default_rng(0).integers(0, 256, (ROWS, 5, 4)).astype(np.uint8)
