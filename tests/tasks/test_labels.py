@@ -96,6 +96,7 @@ def test_classes_give_another_order_and_names_for_numbers() -> None:
         (["yes"] * 12, {"kind": "binary"}, "two different labels for kind='binary', found 1"),
         (NAMES, {"classes": ["ant", "bee"]}, r"among the classes \('ant', 'bee'\), found \['wolf'\]"),
         (NAMES, {"classes": ["ant", "ant"]}, "classes must be different names"),
+        (NAMES, {"classes": [["ant"], ["bee"]]}, "classes must be different names"),
         (NAMES, {"classes": "ant"}, "classes must be a list of names"),
         (NAMES, {"classes": []}, "classes must be a list of names"),
         ([0, 1, 2] * 4, {"classes": ["a", "b"]}, "labels below 2, the number of classes that have names, found 2"),

@@ -70,7 +70,7 @@ def test_a_list_of_pairs_and_one_that_can_only_be_gone_through() -> None:
         ({}, {"client_ids": None}, "clients must be named"),
         ({1.5: Plain()}, {"client_ids": None}, r"named by text or whole numbers, found \[1.5\]"),
         ([(X[0], 1, 2)], {}, r"dataset must have examples \(x, y\), found tuple at 0"),
-        ([{"x": 1}], {}, r"examples \(x, y\), found dict at 0"),
+        ([{"x": 1}], {}, r"examples \(x, y\), found dict at 0; .* hush.tasks.hugging_face"),
         ([], {}, "dataset must have examples, found none"),
         (7, {}, "must be a Dataset or a DataLoader of PyTorch, found int"),
         ("mnist", {}, "must be a Dataset or a DataLoader of PyTorch, found str"),
@@ -100,6 +100,16 @@ class TestPyTorch:
         np.testing.assert_array_equal(problem.train.x, X)
         assert np.asarray(problem.train.y).tolist() == Y.tolist()
 
+    def test_an_iterable_dataset_is_gone_through(self) -> None:
+        whole = self.whole
+
+        class Stream(self.data.IterableDataset):
+            def __iter__(self) -> Any:
+                return (whole[row] for row in range(ROWS))
+
+        for dataset in (Stream(), self.data.DataLoader(Stream(), batch_size=5)):
+            np.testing.assert_array_equal(made(dataset).train.x, X)
+
     def test_tensors_of_other_kinds(self) -> None:
         x = self.torch.tensor(X, requires_grad=True).to(self.torch.bfloat16)
         found = made([(x[row], self.torch.tensor([float(Y[row])])) for row in range(ROWS)])
@@ -126,5 +136,6 @@ class TestPyTorch:
             ({"batch_sampler": self.data.BatchSampler([1, 2], 2, False)}, "batch_sampler"),
             ({"collate_fn": lambda batch: batch}, "no collate_fn of its own"),
         ):
-            with pytest.raises(ValueError, match=sentence):
-                made(self.data.DataLoader(self.whole, **options))
+            for dataset in (self.whole, list(self.whole)):
+                with pytest.raises(ValueError, match=sentence):
+                    made(self.data.DataLoader(dataset, **options))

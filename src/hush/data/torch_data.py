@@ -8,6 +8,7 @@ import numpy as np
 from hush.core.check import shown
 
 Array = np.ndarray[Any, Any]
+IN_ORDER = ("SequentialSampler", "_InfiniteConstantSampler")  # the second is that of iterable datasets
 
 
 def read_examples(what: str, dataset: Any) -> tuple[Array, Array]:
@@ -16,7 +17,8 @@ def read_examples(what: str, dataset: Any) -> tuple[Array, Array]:
     inputs, targets = [], []
     for number, item in enumerate(_items(what, dataset)):
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise ValueError(f"{what} must have examples (x, y), found {type(item).__name__} at {number}")
+            hint = "; a Dataset of Hugging Face is for hush.tasks.hugging_face" if isinstance(item, dict) else ""
+            raise ValueError(f"{what} must have examples (x, y), found {type(item).__name__} at {number}{hint}")
         inputs.append(_array(what, number, item[0]))
         targets.append(_array(what, number, item[1]))
     if not inputs:
@@ -36,10 +38,8 @@ def loaded_by(what: str, dataset: Any) -> Any:
             f"{what}: a DataLoader must have no batch_sampler of its own, since batches are the algorithm's"
         )
     kind, held = type(sampler).__name__, dataset.dataset
-    whole = kind == "SequentialSampler" or (
-        kind == "RandomSampler" and not sampler.replacement and len(sampler) == len(held)
-    )
-    if not whole and hasattr(held, "__getitem__"):
+    shuffled = kind == "RandomSampler" and not sampler.replacement and len(sampler) == len(held)
+    if not shuffled and kind not in IN_ORDER:
         raise ValueError(
             f"{what}: a DataLoader must load all of its dataset, in order or shuffled, found a {kind}; "
             "for a part of it there is torch.utils.data.Subset"
@@ -48,10 +48,11 @@ def loaded_by(what: str, dataset: Any) -> Any:
 
 
 def _items(what: str, dataset: Any) -> Iterable[Any]:
-    if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and not isinstance(dataset, str | Mapping):
-        return (dataset[number] for number in range(len(dataset)))
-    if hasattr(dataset, "__iter__") and not isinstance(dataset, str | Mapping) and not isinstance(dataset, type):
-        return iter(dataset)
+    if not isinstance(dataset, str | Mapping | type):
+        if hasattr(dataset, "__iter__"):  # all that one of PyTorch's iterable datasets has
+            return iter(dataset)
+        if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__"):
+            return (dataset[number] for number in range(len(dataset)))
     raise ValueError(f"{what} must be a Dataset or a DataLoader of PyTorch, found {type(dataset).__name__}")
 
 

@@ -1,6 +1,6 @@
 """Labels that are names, as numbers: in sorted order, or in an order that is given."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -80,7 +80,7 @@ def _given(classes: Any) -> tuple[Any, ...]:
     if isinstance(classes, str) or not isinstance(classes, Sequence | np.ndarray) or len(classes) == 0:
         raise ValueError(f"classes must be a list of names, found {shown(classes)}")
     names = tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
-    if len(set(names)) != len(names):
+    if not all(isinstance(name, Hashable) for name in names) or len(set(names)) != len(names):
         raise ValueError(f"classes must be different names, found {shown(names)}")
     return names
 
