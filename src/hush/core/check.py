@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
         return f"a whole number of about {int(value.bit_length() * 0.30103) + 1} digits"
     if isinstance(value, np.generic):
         value = value.item()
-    elif np.ndim(value) and isinstance(value, np.ndarray | jax.Array):
+    elif isinstance(value, np.ndarray | jax.Array) and np.ndim(value):
         return f"an array of shape {np.shape(value)}"
     elif isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
         value = value.item() if _is_numeric(value.dtype) else value

@@ -158,6 +158,11 @@ class Problem(eqx.Module):
         """The model as a user would like to hold it."""
         return params
 
+    @property
+    def client_names(self) -> tuple[str, ...] | None:
+        """What the clients 0, 1, … of the whole population are called; None where they have numbers alone."""
+        return None
+
     def identities(self) -> np.ndarray[Any, Any] | None:
         """The number of the example at each place, client after client; None where no two places hold the same."""
         return None

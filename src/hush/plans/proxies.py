@@ -8,7 +8,7 @@ from hush.data import datasets
 from hush.data.partitions import set_aside
 from hush.settings.errors import SettingsError, found
 from hush.settings.schema import REQUIRED, schema
-from hush.tasks import TASKS
+from hush.tasks import OF_FILES, TASKS
 
 ASIDE = "set-aside"
 CHOICES = f"""a plan is made on data that is not private, its proxy; say one of
@@ -24,7 +24,8 @@ REPLACED = ((KINDS, (*KINDS, "examples_per_client", "overlap")), (("model",), ("
 OF_THE_DATA = ("set_aside", "use")
 # MNIST and the digits of EMNIST come from the same forms that NIST gathered: examples of one may be among the other's.
 KIN = ({"mnist", "emnist_digits"},)
-PROXIES = tuple(name for name in TASKS if name != "remote")  # whose examples are not here
+# Not whose examples are not here, nor files, of which nobody knows whether they are the private ones.
+PROXIES = tuple(name for name in TASKS if name not in ("remote", *OF_FILES))
 
 Table = dict[str, Any]
 

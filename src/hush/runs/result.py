@@ -54,14 +54,17 @@ class Result:
     def clients(self) -> pd.DataFrame:
         """What each client has sent, been told and spent of privacy, and how good models are on its own data.
 
-        A row for each lane and client; the measures are of the last evaluation, where clients were evaluated.
+        A row for each lane and client, with its name where the data has one; the measures are of the last evaluation,
+        where clients were evaluated.
         """
         sent, received = (self.state[f"ledger/client_{way}_bits"] for way in ("uplink", "downlink"))
         lanes, clients = sent.shape
         each = self._lanes()
         rows = each.loc[each.index.repeat(clients)].reset_index(drop=True)
+        names = self.problem.client_names
         rows = rows.assign(
             client=np.tile(np.arange(clients), lanes),
+            **({} if names is None else {"client_name": list(names) * lanes}),
             rounds=self.state["ledger/client_rounds"].max(0).ravel(),
             uplink_bits=sent.ravel(),
             downlink_bits=received.ravel(),

@@ -4,10 +4,18 @@ from collections.abc import Callable
 
 from hush.core.problem import Problem
 from hush.tasks.analytic import linear_regression, logistic_regression, quadratic
-from hush.tasks.images import arrays, cifar10, digits, emnist_digits, fashion_mnist, mnist
+from hush.tasks.arrays import arrays
+from hush.tasks.hugging_face import hugging_face
+from hush.tasks.images import cifar10, digits, emnist_digits, fashion_mnist, mnist
+from hush.tasks.leaf import leaf
 from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials
 from hush.tasks.remote import remote
 from hush.tasks.synthetic import synthetic
+from hush.tasks.tables import csv, frame, parquet
+from hush.tasks.torch_dataset import torch_dataset
+
+# The tasks of one's own files that a settings file can name.
+OF_FILES: dict[str, Callable[..., Problem]] = {"csv": csv, "parquet": parquet, "leaf": leaf}
 
 # The tasks that a settings file can name.
 TASKS: dict[str, Callable[..., Problem]] = {
@@ -21,22 +29,30 @@ TASKS: dict[str, Callable[..., Problem]] = {
     "logistic_regression": logistic_regression,
     "gaussian_posterior": gaussian_posterior,
     "remote": remote,
+    **OF_FILES,
 }
 
 __all__ = [
+    "OF_FILES",
     "TASKS",
     "arrays",
     "cifar10",
+    "csv",
     "digits",
     "emnist_digits",
     "fashion_mnist",
+    "frame",
     "gaussian_posterior",
     "gaussian_potentials",
+    "hugging_face",
+    "leaf",
     "linear_regression",
     "logistic_regression",
     "mnist",
+    "parquet",
     "potentials",
     "quadratic",
     "remote",
     "synthetic",
+    "torch_dataset",
 ]

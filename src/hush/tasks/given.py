@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +17,8 @@ from hush.tasks.measures import binary, classification, regression
 Array = np.ndarray[Any, Any]
 # So many classes there may be even of few examples; more than these and than examples are no numbered classes.
 MANY_CLASSES = 1000
+# The channels that an image may have, and the models for which their place makes no difference.
+CHANNELS, ANY_ORDER = (1, 3, 4), ("softmax", "mlp")
 
 
 def numbers(name: str, value: Any, integers: bool = False) -> Array:
@@ -117,12 +119,24 @@ def _labels(name: str, raw: Array) -> Array:
     return found
 
 
-def warn_of_unseen(train: Array, test: Array) -> None:
+def warn_of_unseen(train: Array, test: Array, names: Sequence[Any] | None = None) -> None:
     """A class that only the test has cannot be learned: allowed, since few examples may lack a rare class, and told."""
     unseen = np.setdiff1d(test, train)
     if unseen.size:
-        listed = shown(unseen.tolist())
+        listed = shown(unseen.tolist() if names is None else [names[label] for label in unseen])
         warnings.warn(f"test has labels that no training example has: {listed}", UserWarning, stacklevel=4)
+
+
+def check_channels(model: Any, example: tuple[int, ...]) -> None:
+    """Refuse images with their channels first for a convolution that takes them last: it would learn, and badly."""
+    if not isinstance(model, str) or model in ANY_ORDER or len(example) != 3:
+        return
+    first, _, last = example
+    if first in CHANNELS and last not in CHANNELS and min(example[1:]) > 2 * max(CHANNELS):
+        raise ValueError(
+            f"{model} takes images as height × width × channels, found {example}, which looks like channels first; "
+            "np.moveaxis(x, 1, -1) turns them, or channels_first=True where a task knows it"
+        )
 
 
 def check_scale(name: str, value: Any, example: tuple[int, ...]) -> None:

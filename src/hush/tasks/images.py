@@ -1,6 +1,5 @@
 """Image tasks: a data set, a partition over clients, a model."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,9 +9,8 @@ import numpy as np
 from hush.core.check import flag, integer, known
 from hush.data import partitions
 from hush.data.datasets import Dataset, load, pixel_scale
-from hush.models.wrap import looks_up, wrap
-from hush.tasks.given import check_scale, inputs, targets, warn_of_unseen
-from hush.tasks.measures import MEASURES, classification
+from hush.models.wrap import wrap
+from hush.tasks.measures import classification
 from hush.tasks.problem import Recipe, Supervised, supervised
 
 USES = ("rest", "set-aside")
@@ -141,61 +139,3 @@ mnist = _task("mnist", 100)
 fashion_mnist = _task("fashion_mnist", 100)
 emnist_digits = _task("emnist_digits", 100)
 cifar10 = _task("cifar10", 100)
-
-
-def arrays(
-    x: Any,
-    y: Any,
-    client_ids: Any,
-    *,
-    model: Any,
-    test: tuple[Any, Any] | None = None,
-    kind: str = "classification",
-    model_options: dict[str, Any] | None = None,
-    scale: Any = 1.0,
-    shift: Any = 0.0,
-    integers: bool | None = None,
-) -> Supervised:
-    """Your own examples: x [n, …], y [n] and for each of them the id of the client that holds it (ints or strings).
-
-    `kind` is classification (labels 0, 1, …; a column of them will do, one-hot rows will not), regression (y [n] or
-    [n, k]) or binary; `test` a pair of arrays like x and y, of the same shapes. A class that only the test has is
-    warned of. Your own model must have an output for every class.
-    The model is fed `x · scale + shift`; bytes stay bytes until then, at a quarter of the memory.
-    `integers` hands inputs over as the integers that they are: tokens, or numbers of things. If not said, this is done
-    where the model has an embedding layer and x is of integers.
-    """
-    known("kind", kind, MEASURES)
-    if integers is None:
-        integers = looks_up(model) and np.asarray(x).dtype.kind in "iu"
-    flag("integers", integers)
-    train_x = inputs("x", x, integers)
-    train_y = targets("y", y, len(train_x), kind)
-    parts, _ = partitions.by_client_id(client_ids)
-    if (named := sum(map(len, parts))) != len(train_x):
-        raise ValueError(f"client_ids must name a client for each of {len(train_x)} examples, found {named}")
-    for name, value in (("scale", scale), ("shift", shift)):
-        check_scale(name, value, train_x.shape[1:])
-    if integers and not (np.all(np.asarray(scale) == 1) and np.all(np.asarray(shift) == 0)):
-        raise ValueError("integers are handed over as they are, found a scale or a shift for them")
-    held_out = None if test is None else _test(test, train_x, train_y, kind)
-    labels = train_y if held_out is None else np.concatenate([train_y, held_out[1]])
-    outputs = int(labels.max()) + 1 if kind == "classification" else math.prod(train_y.shape[1:])
-    made = wrap(model, train_x.shape[1:], outputs, model_options)
-    return supervised((train_x, train_y), parts, made, MEASURES[kind], test=held_out, scale=scale, shift=shift)
-
-
-def _test(test: Any, train_x: Any, train_y: Any, kind: str) -> tuple[Any, Any]:
-    """The test's inputs and targets, shaped as the training's are."""
-    if not isinstance(test, tuple | list) or len(test) != 2:
-        raise ValueError(f"test must be a pair of arrays (x, y), found {type(test).__name__} {np.shape(test[:0])}")
-    test_x = inputs("test x", test[0], train_x.dtype == np.int32)
-    test_y = targets("test y", test[1], len(test_x), kind)
-    for name, ours, theirs in (("inputs", test_x, train_x), ("targets", test_y, train_y)):
-        if ours.shape[1:] != theirs.shape[1:]:
-            raise ValueError(
-                f"test {name} must have the shape of the training's, {theirs.shape[1:]}, found {ours.shape[1:]}"
-            )
-    if kind == "classification":
-        warn_of_unseen(train_y, test_y)
-    return test_x, test_y

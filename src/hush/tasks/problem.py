@@ -23,20 +23,33 @@ from hush.models.wrap import Module, Named
 from hush.tasks.given import check_model
 
 
-class Recipe:
-    """How a problem was made, so that a settings file can make it again; nothing for one of the user's own.
+class Aside:
+    """What is said of a problem and changes nothing that is computed.
 
-    All recipes are equal: what a problem is called must not make a compiled program unfit for it.
+    All of one kind are equal: what a problem is called must not make a compiled program unfit for it.
     """
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Recipe(Aside):
+    """How a problem was made, so that a settings file can make it again; nothing for one of the user's own."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recipe)
 
-    def __hash__(self) -> int:
-        return 0
+@dataclasses.dataclass(frozen=True, eq=False)
+class Names(Aside):
+    """What clients, classes and features are called, by their numbers; None where they have numbers alone."""
+
+    clients: tuple[str, ...] | None = None  # of all N, though only some may be here
+    classes: tuple[Any, ...] | None = None
+    features: tuple[str, ...] | None = None
 
 
 class Examples(eqx.Module):
@@ -73,6 +86,7 @@ class Supervised(Problem):
     model: Any  # .init(key) -> params, .apply(params, inputs [b, …]) -> outputs [b, …]
     measures: Callable[[jax.Array, jax.Array], Measures] = eqx.field(static=True)  # one (output, target) -> loss, …
     recipe: Recipe = eqx.field(static=True, default=Recipe())
+    names: Names = eqx.field(static=True, default=Names())
 
     def init(self, key: Key) -> Params:
         return self.model.init(key)
@@ -85,6 +99,20 @@ class Supervised(Problem):
 
     def identities(self) -> np.ndarray[Any, Any] | None:
         return None if self.is_remote else np.asarray(self.index)
+
+    @property
+    def client_names(self) -> tuple[str, ...] | None:
+        return self.names.clients
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """What the classes 0, 1, … are called, where labels are names; None where they are numbers."""
+        return self.names.classes
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """What the features are called, in their order in an input; None where they have no names."""
+        return self.names.features
 
     @property
     def is_remote(self) -> bool:
@@ -206,6 +234,7 @@ def supervised(
     scale: Any = 1.0,
     shift: Any = 0.0,
     recipe: Recipe | None = None,
+    names: Names | None = None,
 ) -> Supervised:
     """A problem from arrays, each client's row numbers, a model and its measures."""
     sizes = np.array([len(part) for part in parts])
@@ -233,4 +262,5 @@ def supervised(
         model=model,
         measures=measures,
         recipe=recipe or Recipe(),
+        names=names or Names(),
     )

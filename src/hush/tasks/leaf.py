@@ -1,0 +1,65 @@
+"""A task of LEAF's files: every user is a client."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hush.core.check import integer
+from hush.data.leaf import Array, read_leaf
+from hush.tasks.arrays import arrays
+from hush.tasks.problem import Supervised
+from hush.tasks.tables import recipe_of
+
+
+def leaf(
+    path: str,
+    *,
+    test: str | None = None,
+    shape: Sequence[int] | None = None,
+    kind: str = "classification",
+    classes: Sequence[Any] | None = None,
+    model: Any = "softmax",
+    model_options: dict[str, Any] | None = None,
+) -> Supervised:
+    """The examples of LEAF's JSON files, each user a client that has its name: FEMNIST, Synthetic, and one's own.
+
+    `path` is a file, a folder of them, or a folder with train and test in it, as LEAF's preprocess.sh leaves data. All
+    users' test examples are one test set; `test` names another. `shape` is that of an input, such as [28, 28] for
+    FEMNIST, where the files have rows of numbers. Text (Shakespeare, Sent140, Reddit) is for hush.tasks.tokens, and
+    CelebA's files have only names of pictures.
+    Paths are seen from where hush is started.
+    """
+    settings = dict(locals())
+    train = Path(path) / "train"
+    held_out = test
+    if train.is_dir():
+        held_out = str(Path(path) / "test") if test is None and (Path(path) / "test").is_dir() else test
+        path = str(train)
+    x, y, users = read_leaf("path", path)
+    pair = None
+    if held_out is not None:
+        test_x, test_y, _ = read_leaf("test", held_out)
+        pair = _shaped(test_x, shape), test_y
+    problem = arrays(
+        _shaped(x, shape),
+        y,
+        users,
+        test=pair,
+        kind=kind,
+        classes=classes,
+        model=model,
+        model_options=model_options,
+    )
+    return replace(problem, recipe=recipe_of("leaf", settings))
+
+
+def _shaped(x: Array, shape: Sequence[int] | None) -> Array:
+    if shape is None:
+        return x
+    for number in shape:
+        integer("a number of shape", number)
+    if math.prod(shape) != math.prod(x.shape[1:]):
+        raise ValueError(f"shape must be of {math.prod(x.shape[1:])} numbers, as inputs have them, found {list(shape)}")
+    return x.reshape(len(x), *shape)

@@ -1,0 +1,158 @@
+"""Tasks of tables: a frame, or CSV and Parquet files, with a column of targets and one that names the client."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from hush.core.check import flag, shown
+from hush.data.columns import Array, Encoding, columns_of
+from hush.data.tables import read_csv, read_parquet, require_column, table_of
+from hush.tasks.arrays import arrays
+from hush.tasks.problem import Recipe, Supervised
+
+SHARED = """
+
+    Numbers are inputs as they are, true and false as 1 and 0; text is 1 in the feature of its category and 0 in the
+    others; lists of numbers, all as long, are as many features, and a sole column of them keeps its shape. `features`
+    are the columns to take, in this order; if not said, all but `target` and `client`. What is missing is refused. A
+    category that only the test has is 0 everywhere, and warned of. Names of inputs come back as `problem.features`.
+    `kind`, `classes` and labels are those of hush.tasks.arrays.
+    Categories, names of classes and, with `standardise`, means and deviations are of all clients' training rows
+    together. No federation has these without asking, and no ε counts what they tell: where privacy matters, write
+    numbers that everybody knows beforehand.
+    """
+
+
+def frame(
+    frame: Any,
+    target: str,
+    client: str,
+    *,
+    features: Sequence[str] | None = None,
+    test: Any = None,
+    kind: str = "classification",
+    classes: Sequence[Any] | None = None,
+    model: Any = "softmax",
+    model_options: dict[str, Any] | None = None,
+    standardise: bool = False,
+) -> Supervised:
+    given = {"kind": kind, "classes": classes, "model": model, "model_options": model_options}
+    held_out = None if test is None else table_of("test", test)
+    return made_of(table_of("frame", frame), held_out, target, client, features, standardise, given)
+
+
+def csv(
+    path: str,
+    target: str,
+    client: str,
+    *,
+    features: Sequence[str] | None = None,
+    test: str | None = None,
+    separator: str = ",",
+    kind: str = "classification",
+    classes: Sequence[Any] | None = None,
+    model: Any = "softmax",
+    model_options: dict[str, Any] | None = None,
+    standardise: bool = False,
+) -> Supervised:
+    settings = dict(locals())
+    if not isinstance(separator, str) or len(separator) != 1:
+        raise ValueError(f"separator must be one character, found {shown(separator)}")
+    table = read_csv("path", path, separator)
+    held_out = None if test is None else read_csv("test", test, separator)
+    return _of_files("csv", settings, table, held_out)
+
+
+def parquet(
+    path: str,
+    target: str,
+    client: str,
+    *,
+    features: Sequence[str] | None = None,
+    test: str | None = None,
+    kind: str = "classification",
+    classes: Sequence[Any] | None = None,
+    model: Any = "softmax",
+    model_options: dict[str, Any] | None = None,
+    standardise: bool = False,
+) -> Supervised:
+    settings = dict(locals())
+    table = read_parquet("path", path)
+    return _of_files("parquet", settings, table, None if test is None else read_parquet("test", test))
+
+
+frame.__doc__ = f"""The rows of a DataFrame of pandas or polars, or of an Arrow table, by the names of columns.
+
+    `target` is the column to predict, `client` the one that says who holds a row; `test` a frame with the same columns,
+    in which `client` is not needed.{SHARED}"""
+csv.__doc__ = f"""The rows of a CSV file, or of all in a folder, by the names of columns in the first line.
+
+    `target` is the column to predict, `client` the one that says who holds a row; `test` names a file, or a folder,
+    with the same columns, in which `client` is not needed. Paths are seen from where hush is started.{SHARED}"""
+parquet.__doc__ = f"""The rows of a Parquet file, or of all in a folder, by the names of columns.
+
+    `target` is the column to predict, `client` the one that says who holds a row; in a folder it may be the name of
+    folders such as client=7. `test` names a file, or a folder, with the same columns, in which `client` is not needed.
+    All of it is read into memory. Paths are seen from where hush is started.{SHARED}"""
+
+
+def _of_files(name: str, settings: dict[str, Any], table: pa.Table, test: pa.Table | None) -> Supervised:
+    """The problem of tables that were read, with a recipe to read them again."""
+    given = {key: settings[key] for key in ("kind", "classes", "model", "model_options")}
+    target, client, features, standardise = (settings[key] for key in ("target", "client", "features", "standardise"))
+    problem = made_of(table, test, target, client, features, standardise, given)
+    return replace(problem, recipe=recipe_of(name, settings))
+
+
+def recipe_of(name: str, settings: dict[str, Any]) -> Recipe:
+    """How a task of files is written in a settings file; nothing where the model is the user's own."""
+    if not isinstance(settings["model"], str):
+        return Recipe()
+    said = {key: value for key, value in settings.items() if value is not None}
+    return Recipe(name=name, **said | {key: str(said[key]) for key in ("path", "test") if key in said})
+
+
+def made_of(
+    table: pa.Table,
+    test: pa.Table | None,
+    target: str,
+    client: Any,
+    features: Sequence[str] | None,
+    standardise: bool,
+    given: dict[str, Any],
+) -> Supervised:
+    """A problem of two tables. `client` is a column, or an array with the id of each row's client."""
+    flag("standardise", standardise)
+    clients = [client] if isinstance(client, str) else []
+    names = _features(table, target, clients, features)
+    columns = columns_of("frame", table, [*names, target, *clients])
+    inputs = {name: columns[name] for name in names}
+    encoding = Encoding.of(inputs)
+    x, held_out = encoding("frame", inputs), None
+    if test is not None:
+        found = columns_of("test", test, [*names, target])
+        held_out = encoding("test", {name: found[name] for name in names}), found[target]
+    if standardise:
+        # As a scale, not as other inputs: a guarantee then says what it takes for granted.
+        mean, deviation = encoding.spread(inputs, x)
+        given = given | {"scale": 1 / deviation, "shift": -mean / deviation}
+    ids: Array = columns[client] if clients else client
+    problem = arrays(x, columns[target], ids, test=held_out, **given)
+    return replace(problem, names=replace(problem.names, features=encoding.names))
+
+
+def _features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
+    """The columns of the inputs."""
+    for name in (target, *clients):
+        require_column("frame", table, name)
+    if [target] == clients:
+        raise ValueError(f"target and client must be two columns, found {shown(target)} for both")
+    if features is None:
+        return [name for name in table.column_names if name not in (target, *clients)]
+    if isinstance(features, str) or not all(isinstance(name, str) for name in features):
+        raise ValueError(f"features must be a list of columns, found {shown(features)}")
+    if odd := [name for name in features if name in (target, *clients) or list(features).count(name) > 1]:
+        raise ValueError(f"features must be other columns than target and client, each once, found {shown(odd)}")
+    return list(features)
