@@ -11,7 +11,7 @@ import pytest
 
 import hush
 from hush.plans.proxies import PROXIES
-from hush.privacy import describe
+from hush.privacy import NoGuarantee, describe
 from hush.settings import build, dumps, read, tables_of
 from hush.tasks import OF_FILES
 
@@ -88,16 +88,23 @@ def test_a_settings_file_of_ones_own_files_is_run(tmp_path: Path, unpainted: Any
     assert once_more.features == problem.features == ("dose", "age")
 
 
-def test_standardised_inputs_have_mean_zero_and_say_so() -> None:
+def test_standardised_inputs_have_mean_zero_and_no_guarantee() -> None:
     problem = hush.tasks.frame(FRAME, standardise=True, test=TEST, **COLUMNS)
     x, _ = problem.train[jnp.arange(40)]
     expected = inputs(FRAME)
     expected[:, :2] = (expected[:, :2] - expected[:, :2].mean(0)) / expected[:, :2].std(0)
     np.testing.assert_allclose(x, expected, rtol=1e-4, atol=1e-5)
     algorithm = hush.dp_fedavg(clients=2, population=3, steps=1, clip=1.0, noise_multiplier=1.0)
-    plain = hush.tasks.frame(FRAME, **COLUMNS)
-    said = [describe(algorithm, each, 3).phases[0].assumptions for each in (problem, plain)]
-    assert set(said[0]) > set(said[1])
+    with pytest.raises(NoGuarantee, match="means and deviations of the clients' own data"):
+        describe(algorithm, problem, 3)
+
+
+def test_a_guarantee_says_that_categories_and_classes_were_known() -> None:
+    algorithm = hush.dp_fedavg(clients=2, population=3, steps=1, clip=1.0, noise_multiplier=1.0)
+    numbers = {"features": ["dose"], "classes": sorted(set(FRAME[COLUMNS["target"]]))}
+    for more, expected in (({}, True), (numbers, False), (numbers | {"features": None}, True)):
+        found = describe(algorithm, hush.tasks.frame(FRAME, **COLUMNS, **more), 3).phases[0].assumptions
+        assert any("known beforehand" in words for words in found) == expected
 
 
 def test_other_kinds_of_targets() -> None:

@@ -27,6 +27,7 @@ from hush.server import CorrelatedNoise
 from hush.tasks.problem import Holding, Supervised
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
+FOUND = "the classes and categories, which are those found in the clients' data, were known beforehand"
 
 APART = "no two devices hold the same example: what they hold is not known here"
 
@@ -83,16 +84,26 @@ def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> 
     _check_streams(algorithm)
     phases = tuple(_phase(unit, phase, question) for phase in algorithm.phases)
     problem, clients = question.problem, question.clients
-    if type(problem) is Supervised and problem.is_rescaled:
-        phases = tuple(replace(phase, assumptions=(*phase.assumptions, SCALED)) for phase in phases)
-    if type(problem) is Supervised and problem.is_remote and unit == "example":
-        phases = tuple(replace(phase, assumptions=(*phase.assumptions, APART)) for phase in phases)
+    more = _taken_for_granted(problem, unit) if type(problem) is Supervised else ()
+    phases = tuple(replace(phase, assumptions=(*phase.assumptions, *more)) for phase in phases)
     shared = None
     if unit == "example" and problem is not None:
         _check_gradients(problem)
         identities = problem.identities()
         shared = None if identities is None else sharing(identities, clients.sizes)
     return Description(phases, clients, question.rounds, shared)
+
+
+def _taken_for_granted(problem: Supervised, unit: str) -> tuple[str, ...]:
+    """What a guarantee assumes of the data; refuses inputs that tell of all clients' data before any noise is added."""
+    if problem.names.standardised:
+        raise NoGuarantee(
+            "inputs are standardised by means and deviations of the clients' own data, which no noise hides; "
+            "scale them by numbers that are known beforehand"
+        )
+    apart = problem.is_remote and unit == "example"
+    said = ((problem.is_rescaled, SCALED), (problem.names.from_data, FOUND), (apart, APART))
+    return tuple(words for holds, words in said if holds)
 
 
 def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:

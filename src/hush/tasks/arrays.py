@@ -69,7 +69,7 @@ def arrays(
         test=held_out,
         scale=scale,
         shift=shift,
-        names=Names(_but_numbers(clients), numbered.names),
+        names=Names(_but_numbers(clients), numbered.names, from_data=numbered.has_names and classes is None),
     )
 
 

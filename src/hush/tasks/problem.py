@@ -50,6 +50,8 @@ class Names(Aside):
     clients: tuple[str, ...] | None = None  # of all N, though only some may be here
     classes: tuple[Any, ...] | None = None
     features: tuple[str, ...] | None = None
+    from_data: bool = False  # whether classes or categories are those that were found in the clients' data
+    standardised: bool = False  # whether inputs are scaled by means and deviations of the clients' data
 
 
 class Examples(eqx.Module):

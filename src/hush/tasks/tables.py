@@ -20,8 +20,8 @@ SHARED = """
     category that only the test has is 0 everywhere, and warned of. Names of inputs come back as `problem.features`.
     `kind`, `classes` and labels are those of hush.tasks.arrays.
     Categories, names of classes and, with `standardise`, means and deviations are of all clients' training rows
-    together. No federation has these without asking, and no ε counts what they tell: where privacy matters, write
-    numbers that everybody knows beforehand.
+    together. No federation has these without asking. With `standardise` no privacy guarantee is given; of categories
+    and classes it takes for granted that everybody knew them beforehand.
     """
 
 
@@ -135,12 +135,13 @@ def made_of(
         found = columns_of("test", test, [*names, target])
         held_out = encoding("test", {name: found[name] for name in names}), found[target]
     if standardise:
-        # As a scale, not as other inputs: a guarantee then says what it takes for granted.
         mean, deviation = encoding.spread(inputs, x)
         given = given | {"scale": 1 / deviation, "shift": -mean / deviation}
     ids: Array = columns[client] if clients else client
     problem = arrays(x, columns[target], ids, test=held_out, **given)
-    return replace(problem, names=replace(problem.names, features=encoding.names))
+    found_here = problem.names.from_data or bool(encoding.categories)
+    names = replace(problem.names, features=encoding.names, from_data=found_here, standardised=standardise)
+    return replace(problem, names=names)
 
 
 def _features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
