@@ -11,7 +11,7 @@ import torch
 
 def close(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether these are two ways of computing the same in float32, such as a layer's fast path for evaluation."""
-    return torch.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True)
+    return bool(torch.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True))
 
 
 def check(module: Any) -> None:
@@ -136,7 +136,7 @@ def _check_training(module: torch.nn.Module, inputs: torch.Tensor, evaluated: Se
         # A layer that fails in training mode can do nothing in it.
         with contextlib.suppress(Exception):
             seen = _run(module, inputs, names)
-            if type(seen.outputs) is not torch.Tensor or seen.outputs.shape != evaluated.outputs.shape:
+            if not isinstance(seen.outputs, torch.Tensor) or seen.outputs.shape != evaluated.outputs.shape:
                 return True
             return seen.drew or bool(seen.changed) or not close(seen.outputs, evaluated.outputs)
         return False
