@@ -47,7 +47,7 @@ def test_saved_for_torch(result: Any, tmp_path: Path) -> None:
 def test_other_models_have_nothing_to_save_for_torch(result: Any, unequal: Any, tmp_path: Path) -> None:
     other = dataclasses.replace(result, problem=unequal, vector=np.zeros((1, 18), np.float32))
     with pytest.raises(
-        ValueError, match=r"only a torch.nn.Module has a state_dict.*found a model of Sequential"
+        ValueError, match=r"only a torch.nn.Module has a state_dict.*found a model that is a Sequential"
     ):
         other.save_torch(tmp_path / "none.pt")
     assert not list(tmp_path.iterdir())
