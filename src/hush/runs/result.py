@@ -50,6 +50,13 @@ class Result:
         """The `index`-th final model: a pytree, and for an equinox model one that can be called."""
         return self.problem.present(unravelled(self.problem, self.vector[index]))
 
+    def save_torch(self, path: str | Path, index: int = 0) -> None:
+        """Write the state_dict of the `index`-th final model, which must be a PyTorch module, by torch.save."""
+        require("torch")
+        from hush.models.torch_module import save
+
+        save(self.model(index), path)
+
     @property
     def clients(self) -> pd.DataFrame:
         """What each client has sent, been told and spent of privacy, and how good models are on its own data.
