@@ -146,7 +146,7 @@ def index() -> str:
     parts = ["# Reference", "Every public name, with its signature and an example."]
     for which, module in modules().items():
         here = ", ".join(f"[`{name.said}`][{name.path}]" for name in names() if name.page == which)
-            said = "" if which == "hush" else (inspect.getdoc(module) or "").split("\n\n")[0]
+        said = "" if which == "hush" else (inspect.getdoc(module) or "").split("\n\n")[0]
         parts += [f"## [{title(module)}]({which}.md)", said, here]
     return "\n\n".join(part for part in parts if part) + "\n"
 
