@@ -1,8 +1,6 @@
 """A page as a notebook: its text in Markdown cells, its Python in code cells. And the Python of a page by itself."""
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```[ \t]*$", flags=re.M | re.S)
@@ -14,7 +12,12 @@ def blocks(text: str) -> list[str]:
     >>> blocks("Say:\\n\\n```python\\nx = 1\\n```\\n\\n```bash\\nls\\n```\\n")
     ['x = 1\\n']
     """
-    return [_flush(found[1], found[3]) for found in FENCE.finditer(text) if found[2].strip() == "python"]
+    return fenced(text, "python")
+
+
+def fenced(text: str, language: str) -> list[str]:
+    """The blocks of a page in one language."""
+    return [_flush(found[1], found[3]) for found in FENCE.finditer(text) if found[2].strip() == language]
 
 
 def _flush(indent: str, code: str) -> str:
@@ -44,9 +47,3 @@ _METADATA = {
 def _cell(kind: str, text: str) -> dict[str, Any]:
     cell: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": text.strip("\n").splitlines(keepends=True)}
     return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}
-
-
-def write(page: Path, target: Path) -> None:
-    """A page of the documentation as a notebook file; links to other pages stay those of the site."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(notebook(page.read_text(encoding="utf-8")), indent=1) + "\n", encoding="utf-8")
