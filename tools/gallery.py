@@ -63,7 +63,7 @@ def personal() -> Figure:
     problem = hush.tasks.digits(clients=20, classes_per_client=2)
     result = hush.run(hush.ditto(pull=0.1, steps=5, lr=0.1, batch=16), problem, 40, evaluate_every=40, progress=False)
     ax.plot([0, 1], [0, 1], color=PALE, lw=2)
-    ax.scatter(result.clients["client_accuracy"], result.clients["personal_accuracy"], s=60, color=TEAL)
+    ax.scatter(result.clients["accuracy"], result.clients["personal_accuracy"], s=60, color=TEAL)
     ax.set(xlim=(0, 1.03), ylim=(0, 1.03))
     return figure
 

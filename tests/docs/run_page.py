@@ -13,10 +13,11 @@ sys.path.insert(0, str(ROOT / "tools"))
 from notebooks import blocks, fenced  # noqa: E402
 
 
-def run_page(page, folder, names=None):
-    """Run a page; `names` are there from the start. What fails says in which block, by its first line."""
-    found = blocks((DOCS / page).read_text(encoding="utf-8"))
-    assert found, f"{page} has no Python"
+def run_page(page, folder, names=None, holding=("",)):
+    """Run a page, or of its blocks those that hold one of some texts; `names` are there from the start."""
+    every = blocks((DOCS / page).read_text(encoding="utf-8"))
+    found = [block for block in every if any(text in block for text in holding)]
+    assert found, f"{page} has no such Python"
     space = {"__name__": "page", **(names or {})}
     before = Path.cwd()
     os.chdir(folder)

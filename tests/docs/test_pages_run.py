@@ -1,5 +1,8 @@
 """The Python on the pages of the documentation runs, as it stands there."""
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from run_page import DOCS, ROOT, blocks, run_page, shell
+
+import hush
 
 TUTORIALS = sorted(page.name for page in (DOCS / "tutorials").glob("*.md") if blocks(page.read_text(encoding="utf-8")))
 QUICK = ("bits.md", "first_run.md")  # the others take their time
@@ -34,15 +39,25 @@ def test_pages_without_anything_to_bring(page, tmp_path):
 
 @pytest.mark.slow
 def test_the_page_on_compression(tmp_path):
-    import hush
+    vector = np.linspace(-1, 1, 50, dtype=np.float32)
+    names = {"hush": hush, "compressor": hush.uplink.QSGD(4), "vector": vector, "key": hush.keys.root(0)}
+    run_page("compression.md", tmp_path, names)
 
-    compressor, vector = hush.uplink.QSGD(4), np.linspace(-1, 1, 50, dtype=np.float32)
-    run_page("compression.md", tmp_path, {"hush": hush, "compressor": compressor, "vector": vector, "key": KEY()})
+
+# Of other pages, what needs neither a download nor anything that their words alone describe.
+PARTS = {
+    "privacy.md": ("import hush", "GridGaussian"),
+    "bayesian.md": ("controlled =",),
+    "over_the_air.md": ("class LogNormal",),
+    "slots.md": ("class Rounded",),
+}
 
 
-@pytest.mark.slow
-def test_the_page_on_privacy(tmp_path):
-    run_page("privacy.md", tmp_path)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page == "privacy.md")) for page in PARTS]
+)
+def test_parts_of_pages(page, tmp_path):
+    run_page(page, tmp_path, {"hush": hush}, PARTS[page])
 
 
 @pytest.mark.slow
@@ -51,14 +66,16 @@ def test_the_tutorial_on_devices(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     script = shell("tutorials/deploy_here.md").replace("7443", "27443")
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr + (tmp_path / "server.log").read_text(encoding="utf-8")
+    with (tmp_path / "words.log").open("w") as words:
+        started = subprocess.Popen(
+            ["bash", "-c", script], cwd=tmp_path, stdout=words, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            code = started.wait(600)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)  # the server and the devices, where the page did not end them
+    assert code == 0, "\n".join(log.read_text(encoding="utf-8") for log in tmp_path.glob("*.log"))
     field, simulated = (np.load(tmp_path / "runs" / name / "model.npz")["vector"] for name in ("field", "simulated"))
     # The same draws, added up in another order: as far apart as roundings of single precision go.
     np.testing.assert_allclose(field, simulated, atol=1e-4)
-
-
-def KEY():  # noqa: N802
-    import jax
-
-    return jax.random.key(0)
