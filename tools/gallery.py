@@ -62,9 +62,9 @@ def personal() -> Figure:
     figure, ax = axes("Ditto: each client, two models", "the global model's accuracy", "its own model's accuracy")
     problem = hush.tasks.digits(clients=20, classes_per_client=2)
     result = hush.run(hush.ditto(pull=0.1, steps=5, lr=0.1, batch=16), problem, 40, evaluate_every=40, progress=False)
-    ax.plot([0, 1], [0, 1], color=PALE, lw=2)
+    ax.plot([0.7, 1], [0.7, 1], color=INK, lw=1, ls="--")
     ax.scatter(result.clients["accuracy"], result.clients["personal_accuracy"], s=60, color=TEAL)
-    ax.set(xlim=(0, 1.03), ylim=(0, 1.03))
+    ax.set(xlim=(0.7, 1.01), ylim=(0.7, 1.01))
     return figure
 
 
@@ -91,7 +91,7 @@ def partition() -> Figure:
     figure, ax = axes("Who holds what, from a run's report", "client", "digit")
     problem = hush.tasks.digits(clients=20, dirichlet=0.3)
     ax.imshow(np.asarray(class_counts(problem)).T, cmap="GnBu", aspect="auto")
-    ax.set_yticks(range(10))
+    ax.set(xticks=range(0, 20, 2), yticks=range(10))
     return figure
 
 

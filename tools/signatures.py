@@ -34,6 +34,8 @@ def as_markdown(docstring: str) -> str:
 
 def _paragraph(text: str) -> str:
     lines = text.splitlines()
+    if lines[0].startswith("```"):
+        return text
     if any(line.lstrip().startswith(">>>") for line in lines):
         return _doctest(lines)
     if COLUMN.match(lines[0]) and not lines[0].startswith("|"):
