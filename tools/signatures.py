@@ -120,7 +120,11 @@ def _as_written(found: Any, value: Any) -> bool:
 def _function(attribute: Any, value: Any) -> griffe.Function:
     """A function that another function made, in the place of the attribute that it is in the source."""
     made = griffe.Function(
-        attribute.name, parameters=parameters(value, {}), lineno=attribute.lineno, endlineno=attribute.endlineno
+        attribute.name,
+        parameters=parameters(value, {}),
+        returns=_annotation(inspect.signature(value).return_annotation),
+        lineno=attribute.lineno,
+        endlineno=attribute.endlineno,
     )
     made.docstring = griffe.Docstring(inspect.getdoc(value) or "", parent=made)
     attribute.parent.set_member(attribute.name, made)

@@ -53,8 +53,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def tutorials() -> list[Path]:
-    """The pages that are notebooks too."""
-    return sorted(page for page in (ROOT / "docs" / "tutorials").glob("*.md") if page.stem != "index")
+    """The pages that are notebooks too: those with Python."""
+    pages = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    return [page for page in pages if notebooks.blocks(page.read_text(encoding="utf-8"))]
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
