@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-network test check bench slow dist clean torch architecture help
+.PHONY: demo demo-network test check bench slow dist clean torch architecture docs gallery help
 
 help:
 	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
@@ -15,6 +15,8 @@ help:
 	@echo "make bench  hush beside its peers: one table of ratios (long; makes environments of its own)"
 	@echo "make dist   build the wheel and the source archive in dist/"
 	@echo "make architecture  the table and the picture of docs/architecture.md, from the code"
+	@echo "make docs   the documentation as a site in site/, to be opened from the folder: site/index.html"
+	@echo "make gallery  the pictures of docs/gallery.md, by small runs"
 	@echo "make torch  add the PyTorch extra to the environment"
 
 $(READY): pyproject.toml constraints.txt
@@ -62,7 +64,15 @@ bench: $(READY)
 	$(BIN)/python benchmarks/network.py
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .compiled
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .compiled
 
 architecture: $(READY)
 	$(BIN)/python tools/architecture.py
+
+# Strict: a link that leads nowhere fails. The variable keeps the theme from advertising what comes after it.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+gallery: $(READY)
+	$(BIN)/python tools/gallery.py

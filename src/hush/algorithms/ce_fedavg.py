@@ -28,6 +28,10 @@ def ce_fedavg(
     """FedAvg whose clients clip what they send to the norm `clip`: their update (difference), or their whole model.
 
     Clipping alone is not private: `dp_fedavg` adds the noise. Other settings as in fedavg.
+
+    >>> import hush
+    >>> hush.ce_fedavg(clients=10, clip=0.3, steps=5, batch=16).uplink
+    (Clip(bound=0.3),)
     """
     known("clipping", clipping, CLIPPED)
     plain = fedavg(clients, server_lr=server_lr, weighting=weighting, **training)

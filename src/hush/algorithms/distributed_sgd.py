@@ -18,5 +18,10 @@ def distributed_sgd(
     """x ← x − η · mean of the clients' gradients.
 
     `clients=None` is everyone, `batch=None` all of a client's data.
+
+    >>> import hush
+    >>> algorithm = hush.distributed_sgd(lr=0.5)
+    >>> algorithm.local, algorithm.server
+    (Gradient(batches=Full()), Add(lr=0.5))
     """
     return Algorithm(participants(clients, weighting), Gradient(batches(batch, sampling)), server=Add(as_rate(lr)))

@@ -23,6 +23,11 @@ def ditto(
     """FedAvg, and beside it each client trains a model v of its own on f_i(v) + ½·pull·‖v − x‖², which never leaves it.
 
     `pull` is the paper's λ: 0 is training alone, much of it the global model. Other settings as in fedavg.
+
+    >>> import hush
+    >>> algorithm = hush.ditto(clients=10, pull=0.5, steps=5, batch=16)
+    >>> algorithm.local.own.direction  # what ties a client's own model to the global one
+    (Proximal(mu=0.5),)
     """
     plain = fedavg(clients, server_lr=server_lr, weighting=weighting, **training)
     inner = plain.local

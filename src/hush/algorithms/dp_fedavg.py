@@ -64,6 +64,11 @@ def dp_fedavg(
     dimension             of the model, for `epsilon` with the server's noise on a grid: rounding costs a little of it
 
     Other settings as in fedavg.
+
+    >>> import hush
+    >>> algorithm = hush.dp_fedavg(80, 1920, clip=0.3, noise_multiplier=1.0, steps=5, batch=16)
+    >>> hush.privacy.describe(algorithm, hush.privacy.EqualClients(1920), rounds=100).most(1e-5)
+    2.92
     """
     for name, value, names in (("draw", draw, DRAWS), ("noise", noise, PLACES), ("clipping", clipping, CLIPPED)):
         known(name, value, names)

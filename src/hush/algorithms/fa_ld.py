@@ -37,6 +37,10 @@ def fa_ld(
     clip          clip each example's gradient, without which there is no privacy; it biases what is sampled
 
     Clients send updates, whose weighted sum is added; where weights sum to one this is the mean of their models.
+
+    >>> import hush
+    >>> hush.fa_ld(steps=5, lr=1e-3, prior=1.0).local.direction
+    (Langevin(temperature=1.0, correlation=0.0, prior=1.0),)
     """
     known("scheme", scheme, SCHEMES)
     if (scheme == "all") != (per_round is None):

@@ -19,7 +19,15 @@ def fedadam(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg."""
+    """FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg.
+
+    >>> import hush
+    >>> hush.fedadam(clients=10, steps=5, lr=0.1, server_lr=0.01).server
+    Optimiser(
+      name='adam',
+      settings={'learning_rate': 0.01, 'b1': 0.9, 'b2': 0.99, 'eps': 0.001}
+    )
+    """
     positive("server_lr", server_lr)
     positive("eps", eps)
     for name, value in (("b1", b1), ("b2", b2)):

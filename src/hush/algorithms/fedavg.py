@@ -20,6 +20,11 @@ def fedavg(
 
     `clients=None` is everyone, `batch=None` all of a client's data; `sampling` is one of shuffled (reshuffled passes),
     subset (without replacement, once a round), replacement; `weighting` counts clients by examples or equally.
+
+    >>> import hush
+    >>> algorithm = hush.fedavg(clients=10, steps=10, lr=0.1, batch=16)
+    >>> algorithm.cohort, algorithm.local.batches
+    (Uniform(size=10), Shuffled(size=16))
     """
     local = local_sgd(**training)
     return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr, "server_lr")))

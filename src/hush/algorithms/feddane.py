@@ -23,7 +23,13 @@ def feddane(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> InTurn:
-    """FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg."""
+    """FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg.
+
+    >>> import hush
+    >>> gather, solve = hush.feddane(clients=10, steps=5, mu=0.1).phases
+    >>> gather.server, solve.local.direction
+    (Gather(), (GradientCorrection(), Proximal(mu=0.1)))
+    """
     cohort = participants(clients, weighting)
     local = local_sgd(GradientCorrection(), Proximal(number("mu", mu)), **training)
     gather = Algorithm(cohort, Gradient(), server=Gather())

@@ -19,6 +19,10 @@ def feddyn(
     """Each client minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², h_i its own gradient as far as it is known.
 
     It sends one vector, where scaffold sends two. Clients count equally, as in the paper; the rest as in fedavg.
+
+    >>> import hush
+    >>> hush.feddyn(clients=10, alpha=0.1, steps=5).server
+    AddDynamic()
     """
     local = Dynamic(local_sgd(LinearPenalty(), Proximal(number("alpha", alpha)), **training))
     return Algorithm(participants(clients, "equal"), local, server=AddDynamic())

@@ -20,6 +20,10 @@ def fednova(
     """The mean of the clients' updates per step, times their mean number of steps. Other settings as in fedavg.
 
     With `epochs`, clients with more data take more steps, and FedAvg would solve a problem that weighs them twice.
+
+    >>> import hush
+    >>> hush.fednova(epochs=1, batch=16).local.sends
+    ('update', 'length')
     """
     local = Normalised(local_sgd(**training))
     return Algorithm(participants(clients, weighting), local, server=AddNormalised(as_rate(server_lr, "server_lr")))

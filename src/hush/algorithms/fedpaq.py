@@ -24,6 +24,10 @@ def fedpaq(
     """FedAvg with QSGD of `levels` levels on each update, whole or in blocks, sent as `code` (dense, fixed or elias).
 
     Other settings as in fedavg. Any algorithm is quantised the same way: `replace(scaffold(…), uplink=(QSGD(10),))`.
+
+    >>> import hush
+    >>> hush.fedpaq(clients=10, steps=10, batch=16, levels=4, code="elias").uplink
+    (QSGD(levels=4, code='elias'),)
     """
     plain = fedavg(clients, server_lr=server_lr, weighting=weighting, **training)
     return replace(plain, uplink=(QSGD(levels, block, code),))

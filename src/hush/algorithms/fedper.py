@@ -23,6 +23,12 @@ def fedper(
 
     `personal` are ranges of the flat model, as `hush.ranges_of(problem, ["*layers[2]*"])` finds them by the names of
     parameters: the last layers for FedPer, those of normalisation for FedBN. Other settings as in fedavg.
+
+    >>> import hush
+    >>> problem = hush.tasks.digits(clients=10, classes_per_client=2, model="mlp")
+    >>> last = hush.ranges_of(problem, ["*layers[3]*"])
+    >>> hush.fedper(last, steps=5, batch=16).server.ranges == last
+    True
     """
     ranges: Ranges = tuple(map(tuple, personal))  # type: ignore[arg-type]  # lists will do; checked in what follows
     local = PersonalPart(local_sgd(**training), ranges)

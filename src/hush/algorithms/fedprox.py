@@ -19,6 +19,11 @@ def fedprox(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg."""
+    """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg.
+
+    >>> import hush
+    >>> hush.fedprox(clients=10, mu=0.5, steps=5).local.direction
+    (Proximal(mu=0.5),)
+    """
     local = local_sgd(Proximal(number("mu", mu)), **training)
     return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr, "server_lr")))

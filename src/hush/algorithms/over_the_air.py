@@ -28,6 +28,11 @@ def over_the_air(
     """Clients send a gradient each, or, with `steps`, the update of so many local steps, clipped to `bound`.
 
     The fading and powers are paper alignment's homogeneous clients; `server_lr` is its η. `clients=None` is everyone.
+
+    >>> import hush
+    >>> algorithm = hush.over_the_air(rule=hush.channel.Alignment(), decibel=20.0, batch=16)
+    >>> algorithm.uplink, type(algorithm.channel).__name__
+    ((Clip(bound=1.0),), 'OverTheAir')
     """
     local: LocalRule = Gradient(batches(batch, sampling))
     if steps is not None:

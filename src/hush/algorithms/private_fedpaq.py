@@ -54,6 +54,12 @@ def private_fedpaq(
 
     With `grid_bits` (20, say) the noise is discrete and on a grid, as a device needs it; an `epsilon` then also takes
     the model's `dimension`, as rounding to the grid costs a little noise.
+
+    >>> import hush
+    >>> algorithm = hush.private_fedpaq(clients=5, steps=1, batch=None, noise_multiplier=20.0)
+    >>> problem = hush.tasks.digits(clients=10)
+    >>> hush.privacy.describe(algorithm, problem, rounds=50).most(1e-4)
+    1.14
     """
     known("perturbation", perturbation, PERTURBATIONS)
     grid = None if grid_bits is None else Grid(grid_bits)

@@ -71,7 +71,13 @@ def _with_probability(key: Key, probability: float, count: int) -> jax.Array:
 
 
 class Everyone(Cohort):
-    """All N clients in every round, weighted by p_i."""
+    """All N clients in every round, weighted by p_i.
+
+    >>> import hush
+    >>> problem = hush.tasks.quadratic([[[1.0]]] * 4, [[1.0]] * 4)
+    >>> hush.cohort.Everyone()(hush.keys.root(0), problem.population).weights.tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
 
     weighting: str = eqx.field(default="examples", static=True)
 
@@ -90,7 +96,14 @@ class Everyone(Cohort):
 
 
 class Uniform(Cohort):
-    """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean)."""
+    """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean).
+
+    >>> import hush
+    >>> problem = hush.tasks.quadratic([[[1.0]]] * 5, [[1.0]] * 5)
+    >>> drawn = hush.cohort.Uniform(3)(hush.keys.root(0), problem.population)
+    >>> len(set(drawn.ids.tolist()))
+    3
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
     weighting: str = eqx.field(default="examples", static=True)
@@ -114,6 +127,12 @@ class Cyclic(Cohort):
     """The clients in blocks of `size`, block after block: each takes part once in N / size rounds, and never sooner.
 
     Noise that is correlated over rounds asks for this: two rounds of one client lie ⌊N / size⌋ or more apart.
+
+    >>> import hush
+    >>> problem = hush.tasks.quadratic([[[1.0]]] * 5, [[1.0]] * 5)
+    >>> blocks = [hush.cohort.Cyclic(2)(hush.keys.root(0), problem.population, number) for number in range(2)]
+    >>> len(set(blocks[0].ids.tolist()) & set(blocks[1].ids.tolist()))
+    0
     """
 
     size: int = eqx.field(static=True, converter=scalar)
@@ -141,7 +160,13 @@ class Cyclic(Cohort):
 
 
 class SchemeII(Cohort):
-    """`size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II."""
+    """`size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II.
+
+    >>> import hush
+    >>> problem = hush.tasks.quadratic([[[1.0]]] * 4, [[1.0]] * 4)
+    >>> hush.cohort.SchemeII(2)(hush.keys.root(0), problem.population).weights.tolist()
+    [0.5, 0.5]
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
 
@@ -162,7 +187,14 @@ class SchemeII(Cohort):
 
 
 class ByWeight(Cohort):
-    """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send."""
+    """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send.
+
+    >>> import hush
+    >>> problem = hush.tasks.quadratic([[[1.0]]] * 5, [[1.0]] * 5)
+    >>> drawn = hush.cohort.ByWeight(4)(hush.keys.root(0), problem.population)
+    >>> drawn.ids.shape, drawn.weights.tolist()
+    ((4,), [0.25, 0.25, 0.25, 0.25])
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
     with_replacement: ClassVar[bool] = True
@@ -192,6 +224,12 @@ class Poisson(Cohort):
     """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
 
     The number of places is fixed so high that a client finds none left with probability below 1e-15.
+
+    >>> import hush
+    >>> problem = hush.tasks.quadratic([[[1.0]]] * 40, [[1.0]] * 40)
+    >>> drawn = hush.cohort.Poisson(0.25)(hush.keys.root(0), problem.population)
+    >>> 0 < int(drawn.active.sum()) < len(drawn.active)  # about ten of them; the other places stay empty
+    True
     """
 
     rate: float = eqx.field(static=True, converter=scalar)

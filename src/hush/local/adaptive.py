@@ -22,6 +22,10 @@ class ClippedToBroadcast(LocalRule):
     """Sends v/max(‖v‖, c), of norm at most 1, and κ(1[‖v‖ ≤ c] − ½), c the server's `clip`.
 
     Both get the same noise; κ says how much of it the second can bear: its sensitivity is κ/2, against 1 for the first.
+
+    >>> import hush
+    >>> hush.local.ClippedToBroadcast(hush.local.LocalSGD(0.1, steps=5)).sends
+    ('update', 'below')
     """
 
     inner: LocalRule

@@ -20,7 +20,12 @@ BatchRows = tuple[jax.Array, jax.Array]  # rows and weights, each [steps, b]
 
 
 class Batches(eqx.Module):
-    """How a client's examples are cut in batches."""
+    """How a client's examples are cut in batches.
+
+    >>> import hush
+    >>> isinstance(hush.local.Shuffled(16), hush.local.Batches)
+    True
+    """
 
     @abstractmethod
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
@@ -49,7 +54,12 @@ def everything(data: ClientData) -> BatchRows:
 
 
 class Full(Batches):
-    """All of a client's examples in every step."""
+    """All of a client's examples in every step.
+
+    >>> import hush
+    >>> hush.fedavg(steps=10).local.batches
+    Full()
+    """
 
     def steps_per_epoch(self, size: int | jax.Array) -> int | jax.Array:
         return 1
@@ -63,7 +73,12 @@ class Full(Batches):
 
 
 class Shuffled(Batches):
-    """Passes over the client's examples, reshuffled each time; the last batch of a pass is what is left."""
+    """Passes over the client's examples, reshuffled each time; the last batch of a pass is what is left.
+
+    >>> import hush
+    >>> hush.local.LocalSGD(0.1, epochs=2, batches=hush.local.Shuffled(16)).epochs
+    2
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
 
@@ -89,6 +104,10 @@ class Subset(Batches):
     """A subset without replacement, split into one batch a step: every example is used at most once in a round.
 
     Paper fedpaq-dp, Algorithm 2: the subsampling rate of a client is exactly steps · size / n_i.
+
+    >>> import hush
+    >>> hush.local.batches(16, "subset")
+    Subset(size=16)
     """
 
     size: int = eqx.field(static=True, converter=scalar)
@@ -118,6 +137,10 @@ class Fresh(Batches):
     """A subset without replacement, drawn anew for every step: each looks at exactly size / n_i of the examples.
 
     It is what noise at every step is accounted with: steps that draw on their own hide an example better than passes.
+
+    >>> import hush
+    >>> hush.local.LocalSGD(0.1, steps=10, batches=hush.local.Fresh(16)).batches
+    Fresh(size=16)
     """
 
     size: int = eqx.field(static=True, converter=scalar)
@@ -147,7 +170,12 @@ class Fresh(Batches):
 
 
 class Replacement(Batches):
-    """Each example of each batch drawn on its own, an example may come twice."""
+    """Each example of each batch drawn on its own, an example may come twice.
+
+    >>> import hush
+    >>> hush.local.batches(16, "replacement")
+    Replacement(size=16)
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
 
@@ -175,6 +203,11 @@ BATCHES: dict[str, type[Batches]] = {
 
 
 def batches(batch: int | None, kind: str = "shuffled") -> Batches:
-    """The rule for a batch size: `None` is all of a client's data."""
+    """The rule for a batch size: `None` is all of a client's data.
+
+    >>> import hush
+    >>> hush.local.batches(16), hush.local.batches(None), hush.local.batches(16, "fresh")
+    (Shuffled(size=16), Full(), Fresh(size=16))
+    """
     known("batches", kind, BATCHES)
     return Full() if batch is None else BATCHES[kind](batch)

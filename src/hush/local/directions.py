@@ -18,7 +18,12 @@ from hush.local.batches import everything
 
 
 class Step(NamedTuple):
-    """Which step of a client's round it is."""
+    """Which step of a client's round it is.
+
+    >>> import hush
+    >>> hush.local.Step._fields  # what a direction is told of a step
+    ('key', 'number', 'lr')
+    """
 
     key: Key  # of this client's step alone
     number: jax.Array  # from 0
@@ -26,7 +31,12 @@ class Step(NamedTuple):
 
 
 class Direction(ClientPiece):
-    """One link of the chain."""
+    """One link of the chain.
+
+    >>> import hush
+    >>> issubclass(hush.local.DIRECTIONS["proximal"], hush.local.Direction)
+    True
+    """
 
     @property
     @abstractmethod
@@ -43,7 +53,12 @@ class Direction(ClientPiece):
 
 
 class WeightDecay(Direction):
-    """g + w·x: the gradient of ½w‖x‖² added."""
+    """g + w·x: the gradient of ½w‖x‖² added.
+
+    >>> import hush
+    >>> hush.fedavg(steps=5, weight_decay=1e-3).local.direction
+    (WeightDecay(amount=0.001),)
+    """
 
     amount: float
     needs = ()
@@ -59,7 +74,12 @@ class WeightDecay(Direction):
 
 
 class Proximal(Direction):
-    """g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖²."""
+    """g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖².
+
+    >>> import hush
+    >>> hush.local.LocalSGD(0.1, steps=5, direction=(hush.local.Proximal(0.5),)).direction
+    (Proximal(mu=0.5),)
+    """
 
     mu: float
     needs = ("model",)
@@ -75,7 +95,13 @@ class Proximal(Direction):
 
 
 class ControlVariate(Direction):
-    """g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`."""
+    """g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`.
+
+    >>> import hush
+    >>> rule = hush.local.Scaffold(hush.local.LocalSGD(0.1, steps=5, direction=(hush.local.ControlVariate(),)))
+    >>> rule.needs
+    ('model', 'control')
+    """
 
     needs = ("control",)
 
@@ -87,7 +113,12 @@ class ControlVariate(Direction):
 
 
 class GradientCorrection(Direction):
-    """g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`."""
+    """g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`.
+
+    >>> import hush
+    >>> hush.feddane(steps=5, mu=0.1).phases[1].local.direction
+    (GradientCorrection(), Proximal(mu=0.1))
+    """
 
     needs = ("model", "control")
 
@@ -100,6 +131,13 @@ class GradientCorrection(Direction):
 
 
 def full_gradient(data: ClientData, params: Params) -> Params:
-    """∇f_i: the mean over all of a client's examples."""
+    """∇f_i: the mean over all of a client's examples.
+
+    >>> import hush, jax.numpy as jnp
+    >>> problem = hush.tasks.quadratic([[[1.0]]], [[3.0]])
+    >>> data = problem.client(0)
+    >>> hush.local.full_gradient(data, jnp.zeros(1)).tolist()  # of ½(x − 3)² at 0
+    [-3.0]
+    """
     rows, weights = everything(data)
     return data.gradient(params, rows, weights)

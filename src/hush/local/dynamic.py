@@ -16,7 +16,12 @@ from hush.local.sgd import LocalSGD
 
 
 class LinearPenalty(Direction):
-    """g − h_i: the gradient of −⟨h_i, x⟩ added, h_i the `gradient` in the client's memory."""
+    """g − h_i: the gradient of −⟨h_i, x⟩ added, h_i the `gradient` in the client's memory.
+
+    >>> import hush
+    >>> hush.local.LinearPenalty() in hush.feddyn(steps=5).local.inner.direction
+    True
+    """
 
     needs = ()
 
@@ -31,6 +36,10 @@ class Dynamic(AroundTraining):
     """Minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², then h_i ← h_i − α·(what was sent): Acar et al., ICLR 2021, eq 1.
 
     h_i comes to ∇f_i at the client's own answer. It moves by what was *sent*, as the server's mean of them does.
+
+    >>> import hush
+    >>> hush.feddyn(alpha=0.5, steps=5, lr=0.1).local.inner.direction
+    (LinearPenalty(), Proximal(mu=0.5))
     """
 
     inner: LocalSGD

@@ -32,6 +32,10 @@ class Langevin(Direction):
 
     With fewer than all clients in a round this is too much noise for the mean of those who take part. `unbiased_for`
     a cohort has s = 1/√(Σ_c E w_c²), which is right for it (√S for scheme II with equal clients), and hides less.
+
+    >>> import hush
+    >>> hush.local.LocalSGD(1e-3, steps=5, direction=(hush.local.Langevin(1.0, prior=1.0),)).direction
+    (Langevin(temperature=1.0, prior=1.0),)
     """
 
     temperature: float

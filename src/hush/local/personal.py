@@ -20,6 +20,11 @@ class Beside(LocalRule):
     """Any local rule, and beside it a model of the client's own: v ← v − η(∇̃f_i(v) + λ(v − x)), never sent.
 
     Ditto (Li et al., ICML 2021, Algorithm 1): `own` is a LocalSGD with a Proximal of µ = λ around what was broadcast.
+
+    >>> import hush
+    >>> own = hush.local.LocalSGD(0.1, steps=5, direction=(hush.local.Proximal(0.5),))
+    >>> hush.local.Beside(hush.local.LocalSGD(0.1, steps=5), own).sends  # of its own model, nothing
+    ('update',)
     """
 
     inner: LocalRule
@@ -69,6 +74,11 @@ class PersonalPart(LocalRule):
 
     FedPer (Arivazhagan et al. 2019, Algorithm 1) with the last layers as its `ranges`, FedBN (Li et al., ICLR 2021)
     with those of normalisation. The server's rule is `AddToShared`, which tells the shared numbers alone.
+
+    >>> import hush
+    >>> rule = hush.local.PersonalPart(hush.local.LocalSGD(0.1, steps=5), ranges=((8, 10),))
+    >>> rule.sends, rule.ranges
+    (('update',), ((8, 10),))
     """
 
     inner: LocalSGD

@@ -26,6 +26,10 @@ def output_sensitivity(
     Up to the first step that looks at the example both trainings are the same. There it moves the mean gradient by
     2Cw at most, w its weight in the batch (1/b). From then on each mean gradient, of norm C at most wherever it is
     taken, may differ by 2C. Paper fedpaq-dp takes 4ηEG, which is never less.
+
+    >>> import hush
+    >>> hush.local.output_sensitivity(lr=0.1, bound=1.0, steps=10, weight=1 / 20)
+    1.81
     """
     return 2 * lr * bound * (steps - 1 + weight)
 
@@ -55,6 +59,12 @@ class Perturbed(AroundTraining):
 
     With a `grid` the update is rounded to the nearest of its points and the noise is discrete Gaussian: what a device
     needs. Rounding costs a little of z, see `grid_multiplier`.
+
+    >>> import hush
+    >>> clipped = hush.local.ClippedPerExample(1.0)
+    >>> training = hush.local.LocalSGD(0.1, steps=5, batches=hush.local.Subset(16), oracle=clipped)
+    >>> hush.local.Perturbed(training, noise_multiplier=2.0).float_noise  # for simulations; a device draws on a grid
+    True
     """
 
     inner: LocalSGD

@@ -17,6 +17,10 @@ class Scaffold(AroundTraining):
 
     The client then moves its own control variate by what was *sent*, so that with a lossy uplink, too, the server's c
     stays the mean of the clients' c_i.
+
+    >>> import hush
+    >>> hush.scaffold(steps=5).local.needs
+    ('model', 'control')
     """
 
     inner: LocalSGD

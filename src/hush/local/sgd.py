@@ -22,7 +22,12 @@ from hush.local.directions import Direction, Step
 
 
 class Oracle(ClientPiece):
-    """How a batch becomes a gradient."""
+    """How a batch becomes a gradient.
+
+    >>> import hush
+    >>> issubclass(hush.local.ORACLES["clipped_per_example"], hush.local.Oracle)
+    True
+    """
 
     @abstractmethod
     def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
@@ -30,14 +35,24 @@ class Oracle(ClientPiece):
 
 
 class MeanGradient(Oracle):
-    """The mean over the batch: Σ_r w_r ∇ℓ_r(x)."""
+    """The mean over the batch: Σ_r w_r ∇ℓ_r(x).
+
+    >>> import hush
+    >>> hush.local.LocalSGD(0.1, steps=5).oracle
+    MeanGradient()
+    """
 
     def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
         return data.gradient(params, rows, weights)
 
 
 class Gradient(LocalRule):
-    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size)."""
+    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size).
+
+    >>> import hush
+    >>> hush.local.Gradient(hush.local.Fresh(16)).sends
+    ('update',)
+    """
 
     batches: Batches = Full()
     oracle: Oracle = MeanGradient()
@@ -62,6 +77,15 @@ class LocalSGD(LocalRule):
     The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
     With an `optimiser` a step is optax's, whose moments begin anew in every round. `send="model"` sends y_E itself.
     `pace="step"` looks the step size up at every step, and not once a round.
+
+    >>> import hush, jax.numpy as jnp
+    >>> problem = hush.tasks.quadratic([[[1.0]]], [[1.0]])  # ½(x − 1)², from 0
+    >>> algorithm = hush.Algorithm(hush.cohort.Everyone(), hush.local.LocalSGD(0.5, steps=2))
+    >>> told = hush.broadcast(algorithm, hush.init_server(algorithm, jnp.zeros(1)))
+    >>> memory = hush.init_client(algorithm, jnp.zeros(1))
+    >>> message, *_ = hush.client_step(algorithm, hush.keys.root(0), told, memory, problem.client(0))
+    >>> message["update"].tolist()
+    [0.75]
     """
 
     lr: Rate

@@ -9,7 +9,13 @@ from hush.core.problem import Vector
 
 
 class Clip(Stage):
-    """v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites."""
+    """v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites.
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, _ = hush.uplink.Clip(1.0)(hush.keys.root(0), jnp.array([3.0, 4.0]), {})
+    >>> sent.round(3).tolist()
+    [0.60, 0.80]
+    """
 
     bound: float
 

@@ -17,7 +17,17 @@ from hush.wire import SEAL_BITS, seal, unseal
 
 
 class Compressor(Coder):
-    """About what it was given, in few bits, exactly counted."""
+    """About what it was given, in few bits, exactly counted.
+
+    >>> import hush, jax.numpy as jnp
+    >>> compressor, vector = hush.uplink.QSGD(4), jnp.arange(8.0)
+    >>> code = compressor.quantise(hush.keys.root(0), vector)
+    >>> data = compressor.pack(code, vector.size)
+    >>> 8 * len(data) == compressor.bits(code, vector.size)
+    True
+    >>> bool((compressor.dequantise(compressor.unpack(data, 8), 8) == compressor.dequantise(code, 8)).all())
+    True
+    """
 
     @property
     @abstractmethod

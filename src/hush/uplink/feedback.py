@@ -15,6 +15,14 @@ class ErrorFeedback(Coder):
 
     It is what makes a biased compressor converge. With an unbiased one of q > 1 the memory can grow without bound:
     watch `residual_norm`, or shrink the compressor's steps.
+
+    >>> import hush, jax.numpy as jnp
+    >>> stage = hush.uplink.ErrorFeedback(hush.uplink.TopK(1))
+    >>> memory = stage.init(jnp.zeros(3))
+    >>> sent, memory, _ = stage(hush.keys.root(0), jnp.array([1.0, 5.0, 2.0]), memory)
+    >>> again, memory, _ = stage(hush.keys.root(1), jnp.array([1.0, 0.0, 2.0]), memory)
+    >>> sent.tolist(), again.tolist()  # what was left out the first time comes the second time
+    ([0.0, 5.0, 0.0], [0.0, 0.0, 4.0])
     """
 
     inner: Compressor

@@ -125,6 +125,11 @@ class QSGD(Levels):
     """‖v‖ · sign(v_i) · ϑ_i / s: paper fedpaq-dp, eq 20 (Alistarh et al., NeurIPS 2017), whole or in blocks of n.
 
     E‖Q(v) − v‖² ≤ min(n/s², √n/s) ‖v‖², which is below ‖v‖² only from s = √n on.
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, info = hush.uplink.QSGD(2)(hush.keys.root(0), jnp.array([3.0, 0.0, 4.0]), {})
+    >>> sorted(set((sent / 2.5).tolist()) - {0.0, 1.0, 2.0})  # multiples of ‖v‖/s, and nothing else
+    []
     """
 
     levels: int = eqx.field(static=True, converter=scalar)
@@ -143,6 +148,11 @@ class TernGrad(Levels):
     """max|v| · sign(v_i) · b_i, b_i = 1 with probability |v_i|/max|v| (Wen et al., NeurIPS 2017; paper fedpaq-dp).
 
     E‖Q(v) − v‖² = max|v| ‖v‖₁ − ‖v‖² ≤ (√n − 1)/2 · ‖v‖²: as much where all but one entry are max|v| / (√n + 1).
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, _ = hush.uplink.TernGrad()(hush.keys.root(0), jnp.array([4.0, 0.0, -4.0]), {})
+    >>> sent.tolist()
+    [4.0, 0.0, -4.0]
     """
 
     block: int | None = eqx.field(default=None, static=True, converter=scalar)

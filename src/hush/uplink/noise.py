@@ -13,6 +13,11 @@ class Gaussian(Stage):
 
     The noise comes from the round's and the client's address, so that a run can be repeated, and it is made of floats,
     whose sums give away what they hide (see `hush.core.grid`). That is for simulations; a device uses `GridGaussian`.
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, _ = hush.uplink.Gaussian(0.1)(hush.keys.root(0), jnp.zeros(1000), {})
+    >>> round(float(sent.std()), 1)
+    0.1
     """
 
     std: float

@@ -38,6 +38,10 @@ class Rotated(Compressor):
     one for TernGrad any more, nor a good one (a sparse v is one for QSGD: leave it as it is). It works in blocks of n
     numbers, a power of two; without one on the whole vector, filled up to the next, which may be near twice as long.
     The signs come from a seed that is sent.
+
+    >>> import hush
+    >>> hush.uplink.Rotated(hush.uplink.TernGrad()).variance(64) <= hush.uplink.TernGrad().variance(64)
+    True
     """
 
     inner: Compressor

@@ -24,6 +24,11 @@ class Sign(Compressor):
     """‖v‖₁/d · sign(v): SignSGD with the scale that is nearest to v (Bernstein et al., ICML 2018; paper fedpaq-dp).
 
     It is biased, and no number of clients averages that away: put `ErrorFeedback` around it.
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, _ = hush.uplink.Sign()(hush.keys.root(0), jnp.array([1.0, -2.0, 3.0]), {})
+    >>> sent.tolist()
+    [2.0, -2.0, 2.0]
     """
 
     unbiased = False

@@ -28,6 +28,11 @@ class TopK(Compressor):
     """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters", fedpaq-dp).
 
     It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, _ = hush.uplink.TopK(1)(hush.keys.root(0), jnp.array([1.0, -5.0, 2.0]), {})
+    >>> sent.tolist()
+    [0.0, -5.0, 0.0]
     """
 
     k: int = eqx.field(static=True, converter=scalar)
@@ -67,7 +72,13 @@ class TopK(Compressor):
 
 
 class RandomK(Compressor):
-    """k numbers at random places, times d/k so that the mean is right. The places come from a seed that is sent."""
+    """k numbers at random places, times d/k so that the mean is right. The places come from a seed that is sent.
+
+    >>> import hush, jax.numpy as jnp
+    >>> sent, _, _ = hush.uplink.RandomK(2)(hush.keys.root(0), jnp.ones(4), {})
+    >>> sorted(sent.tolist())
+    [0.0, 0.0, 2.0, 2.0]
+    """
 
     k: int = eqx.field(static=True, converter=scalar)
     unbiased = True
