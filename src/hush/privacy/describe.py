@@ -15,6 +15,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import at_least, integer, known, positive
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
+from hush.models.partly import Partly
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
 from hush.privacy.clients import client_level
@@ -24,9 +25,14 @@ from hush.privacy.releases import NoGuarantee, fraction
 from hush.privacy.sharing import sharing
 from hush.privacy.who import Clients, check_known
 from hush.server import CorrelatedNoise
+from hush.tasks.measures import next_token
 from hush.tasks.problem import Holding, Supervised
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
+
+FROZEN = "frozen weights, and those training starts from, were not computed from the clients' data: that costs privacy"
+
+VOCABULARY = "the vocabulary was not made from the clients' text: that costs privacy"
 
 APART = "no two devices hold the same example: what they hold is not known here"
 
@@ -83,16 +89,25 @@ def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> 
     _check_streams(algorithm)
     phases = tuple(_phase(unit, phase, question) for phase in algorithm.phases)
     problem, clients = question.problem, question.clients
-    if type(problem) is Supervised and problem.is_rescaled:
-        phases = tuple(replace(phase, assumptions=(*phase.assumptions, SCALED)) for phase in phases)
-    if type(problem) is Supervised and problem.is_remote and unit == "example":
-        phases = tuple(replace(phase, assumptions=(*phase.assumptions, APART)) for phase in phases)
+    taken = _of_data(problem, unit) if type(problem) is Supervised else ()
+    phases = tuple(replace(phase, assumptions=(*phase.assumptions, *taken)) for phase in phases)
     shared = None
     if unit == "example" and problem is not None:
         _check_gradients(problem)
         identities = problem.identities()
         shared = None if identities is None else sharing(identities, clients.sizes)
     return Description(phases, clients, question.rounds, shared)
+
+
+def _of_data(problem: Supervised, unit: str) -> tuple[str, ...]:
+    """What is assumed of how the data and the model came about."""
+    holds = {
+        SCALED: problem.is_rescaled,
+        FROZEN: isinstance(problem.model, Partly),
+        VOCABULARY: problem.measures is next_token,
+        APART: problem.is_remote and unit == "example",
+    }
+    return tuple(assumption for assumption, needed in holds.items() if needed)
 
 
 def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:

@@ -8,6 +8,7 @@ from hush.tasks.images import arrays, cifar10, digits, emnist_digits, fashion_mn
 from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials
 from hush.tasks.remote import remote
 from hush.tasks.synthetic import synthetic
+from hush.tasks.tokens import characters, python_docs, tokens
 
 # The tasks that a settings file can name.
 TASKS: dict[str, Callable[..., Problem]] = {
@@ -20,12 +21,15 @@ TASKS: dict[str, Callable[..., Problem]] = {
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
     "gaussian_posterior": gaussian_posterior,
+    "tokens": tokens,
+    "python_docs": python_docs,
     "remote": remote,
 }
 
 __all__ = [
     "TASKS",
     "arrays",
+    "characters",
     "cifar10",
     "digits",
     "emnist_digits",
@@ -36,7 +40,9 @@ __all__ = [
     "logistic_regression",
     "mnist",
     "potentials",
+    "python_docs",
     "quadratic",
     "remote",
     "synthetic",
+    "tokens",
 ]
