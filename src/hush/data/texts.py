@@ -1,9 +1,9 @@
 """Texts of clients: read from files, or found in the Python that is running."""
 
 import ast
+import functools
 import importlib.util
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +65,15 @@ def docstrings(clients: int, start: int = 0) -> Texts:
     """
     integer("clients", clients, 1, len(MODULES) - start)
     modules = list(MODULES[start : start + clients])
-    return ["\n\n".join(_docstrings(module)) for module in modules], modules
+    return [_documentation(module) for module in modules], modules
 
 
-def _docstrings(module: str) -> Iterator[str]:
+@functools.cache
+def _documentation(module: str) -> str:
+    """All docstrings of a module, in the order of its parts."""
     loader: Any = getattr(importlib.util.find_spec(module), "loader", None)
     source = loader.get_source(module) if hasattr(loader, "get_source") else None
     if source is None:
         raise ValueError(f"the source of Python's module {module} is not installed here")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, DOCUMENTED) and (said := ast.get_docstring(node)):
-            yield said
+    parts = (node for node in ast.walk(ast.parse(source)) if isinstance(node, DOCUMENTED))
+    return "\n\n".join(filter(None, map(ast.get_docstring, parts)))
