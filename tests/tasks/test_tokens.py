@@ -2,7 +2,9 @@
 
 import json
 import math
+import runpy
 import string
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -79,6 +81,12 @@ class TestVocabulary:
         encode, size = coder("abc")
         assert (list(encode("cab–a")), size) == ([3, 1, 2, 0, 1], 4)
         assert made().model.classes == 101
+
+    def test_texts_in_an_array_are_texts(self):
+        one, other = (
+            hush.tasks.tokens(texts, ["a", "b"], **SMALL) for texts in (["ab", "cde"], np.array(["ab", "cde"]))
+        )
+        np.testing.assert_array_equal(one.train.y, other.train.y)
 
     def test_tokenisers_of_several_kinds(self):
         """Duck-typed: with ids in an object, as a list, or as a plain function."""
@@ -224,6 +232,13 @@ class TestRuns:
         assert sum("vocabulary" in each for each in assumed) == 1
         with pytest.raises(ValueError, match="has no classes: its measures are next_token"):
             result.calibration()
+
+    @pytest.mark.slow
+    def test_the_example(self):
+        path = Path(__file__).parents[2] / "examples" / "text" / "finetune.py"
+        found = runpy.run_path(str(path))["main"]()
+        assert found["all weights"] < found["LoRA"] < found["as it came"] < 30
+        assert found["LoRA, private"] < 1.05 * found["as it came"]
 
     def test_some_clients_alone(self):
         problem = made(test="weave looms").restrict([1])

@@ -114,7 +114,9 @@ def _texts(found: Any, client_ids: Any) -> tuple[list[str], list[Any]] | None:
         return _of_clients(found)
     if isinstance(found, str):
         raise ValueError("one text alone has no clients: give a dictionary of each client's text, or a list of texts")
-    if not isinstance(found, np.ndarray | jax.Array) and found and all(isinstance(text, str) for text in found):
+    if hasattr(found, "tolist") and np.asarray(found).dtype.kind in "UO":  # of NumPy, or a column of a table
+        found = found.tolist()
+    if isinstance(found, list | tuple) and found and all(isinstance(text, str) for text in found):
         ids = list(np.asarray([] if client_ids is None else client_ids))
         if len(ids) != len(found):
             raise ValueError(f"client_ids must name a client for each of {len(found)} texts, found {len(ids)}")
