@@ -16,7 +16,20 @@ from hush.cores import one_device_per_core
 from hush.version import __version__
 
 if TYPE_CHECKING:
-    from hush import algorithms, channel, cohort, local, network, plans, posterior, privacy, server, tasks, uplink
+    from hush import (
+        algorithms,
+        channel,
+        cohort,
+        local,
+        models,
+        network,
+        plans,
+        posterior,
+        privacy,
+        server,
+        tasks,
+        uplink,
+    )
     from hush.algorithms import (
         ce_fedavg,
         distributed_sgd,
@@ -84,6 +97,7 @@ _PACKAGES = (
     "channel",
     "cohort",
     "local",
+    "models",
     "network",
     "plans",
     "posterior",
@@ -126,6 +140,7 @@ __all__ = [
     "init_server",
     "keys",
     "local",
+    "models",
     "network",
     "on_device",
     "on_server",

@@ -175,6 +175,10 @@ class Problem(eqx.Module):
     def evaluate(self, params: Params, batch: Batch) -> Measures:
         """The measures of each row of a batch, by the name of the column they are summed up in, weighted."""
 
+    def derived(self, measured: Measures) -> Measures:
+        """Columns that follow from the measures of all rows and are no weighted sums themselves, such as perplexity."""
+        return {}
+
     def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Problem":
         """The same problem with only these clients in it, under their own numbers: what a device holds, or a block."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to take some of its clients")

@@ -25,15 +25,8 @@ def parameters(problem: Problem) -> dict[str, tuple[int, int]]:
 
 def ranges_of(problem: Problem, patterns: Sequence[str]) -> Ranges:
     """The ranges of all parameters whose name matches one of the patterns, such as `*layers[2]*`; neighbours joined."""
-    if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
-        raise ValueError(f"patterns must be a list of texts, found {shown(patterns)}")
-    known, chosen = parameters(problem), []
-    for pattern in patterns:
-        # Brackets are part of names here, and no set of letters.
-        found = [name for name in known if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
-        if not found:
-            raise ValueError(f"no parameter is called {pattern!r}; there are {', '.join(known)}")
-        chosen += found
+    known = parameters(problem)
+    chosen = matching(list(known), patterns)
     joined: list[tuple[int, int]] = []
     for first, end in sorted({known[name] for name in chosen}):
         if joined and joined[-1][1] == first:
@@ -43,6 +36,20 @@ def ranges_of(problem: Problem, patterns: Sequence[str]) -> Ranges:
     if joined == [(0, max(end for _, end in known.values()))]:
         raise ValueError(f"all parameters match {shown(list(patterns))}: nothing would be left to share")
     return tuple(joined)
+
+
+def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The names that match one of the patterns; every pattern must match one."""
+    if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise ValueError(f"patterns must be a list of texts, found {shown(patterns)}")
+    chosen = []
+    for pattern in patterns:
+        # Brackets are part of names here, and no set of letters.
+        found = [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
+        if not found:
+            raise ValueError(f"no parameter is called {pattern!r}; there are {', '.join(names)}")
+        chosen += found
+    return chosen
 
 
 def check_ranges(ranges: Any) -> None:

@@ -44,7 +44,9 @@ def rehearse(algorithm: Algorithm | InTurn, problem: Problem) -> None:
         where = f"phases[{index}]." if len(algorithm.phases) > 1 else ""
         seen |= _rehearse_phase(phase, problem, model, state, where)
     if is_own(problem):
-        check_measures(_measures(problem), seen)
+        check_measures(measured := _measures(problem), seen)
+        derived = shapes("the problem", problem, "derived", problem.derived, measured)
+        check_measures({**measured, **derived} if isinstance(derived, Mapping) else derived, seen)
 
 
 def _measures(problem: Problem) -> Any:

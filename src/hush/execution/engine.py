@@ -161,7 +161,9 @@ def measure(problem: Problem, models: jax.Array, layout: Layout) -> dict[str, ja
         devices = layout.mesh.shape[CLIENTS]
 
         def one_lane(model: Vector) -> Any:
-            return lax.psum(measures(whole, unravelled(whole, model), lax.axis_index(CLIENTS), devices), CLIENTS)
+            parts = measures(whole, unravelled(whole, model), lax.axis_index(CLIENTS), devices)
+            found = lax.psum(parts, CLIENTS)
+            return found | whole.derived(found)
 
         return over_lanes(one_lane, layout.lanes_at_once)(models)
 

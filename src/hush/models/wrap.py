@@ -15,6 +15,7 @@ from hush.core.keys import Key
 from hush.core.memory import check_room
 from hush.core.problem import Params
 from hush.models import build
+from hush.models.partly import Partly, Rebuilt
 
 
 def _parameters(module: Any) -> tuple[Params, Any]:
@@ -22,7 +23,7 @@ def _parameters(module: Any) -> tuple[Params, Any]:
     return eqx.partition(module, is_parameter)
 
 
-class Named(eqx.Module):
+class Named(Rebuilt):
     """One of the models here by its name; every repetition starts from weights of its own."""
 
     name: str = eqx.field(static=True)
@@ -49,14 +50,8 @@ class Named(eqx.Module):
     def init(self, key: Key) -> Params:
         return _parameters(self._build(key))[0]
 
-    def rebuild(self, params: Params) -> Any:
-        return eqx.combine(params, self.skeleton)
 
-    def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(self.rebuild(params))(inputs)
-
-
-class Module(eqx.Module):
+class Module(Rebuilt):
     """A user's equinox module, written for one example; every repetition starts from the weights it came with."""
 
     start: Params
@@ -69,12 +64,6 @@ class Module(eqx.Module):
 
     def init(self, key: Key) -> Params:
         return self.start
-
-    def rebuild(self, params: Params) -> Any:
-        return eqx.combine(params, self.skeleton)
-
-    def apply(self, params: Params, inputs: jax.Array) -> jax.Array:
-        return jax.vmap(self.rebuild(params))(inputs)
 
 
 class Functions(eqx.Module):
@@ -89,7 +78,7 @@ class Functions(eqx.Module):
 
 
 def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, Any] | None = None) -> Any:
-    """A model's name, an equinox module, a pair (init, apply) or a PyTorch module, as one of the above."""
+    """A model's name, an equinox module or part of one, a pair (init, apply) or a PyTorch module, as one of these."""
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
@@ -97,7 +86,7 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
     if options:
         raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
     if isinstance(model, eqx.Module):
-        return Module(model)
+        return model if isinstance(model, Partly) else Module(model)
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return Functions(*model)
     if _of_torch(model):

@@ -15,6 +15,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import at_least, integer, known, positive
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
+from hush.models.partly import Partly
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
 from hush.privacy.clients import client_level
@@ -24,11 +25,13 @@ from hush.privacy.releases import NoGuarantee, fraction
 from hush.privacy.sharing import sharing
 from hush.privacy.who import Clients, check_known
 from hush.server import CorrelatedNoise
+from hush.tasks.measures import next_token
 from hush.tasks.problem import Holding, Supervised
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
 FOUND = "the classes and categories, which are those found in the clients' data, were known beforehand"
-
+FROZEN = "frozen weights, and those training starts from, were not computed from the clients' data: that costs privacy"
+VOCABULARY = "the vocabulary was not made from the clients' text: that costs privacy"
 APART = "no two devices hold the same example: what they hold is not known here"
 
 
@@ -101,9 +104,14 @@ def _taken_for_granted(problem: Supervised, unit: str) -> tuple[str, ...]:
             "inputs are standardised by means and deviations of the clients' own data, which no noise hides; "
             "scale them by numbers that are known beforehand"
         )
-    apart = problem.is_remote and unit == "example"
-    said = ((problem.is_rescaled, SCALED), (problem.names.from_data, FOUND), (apart, APART))
-    return tuple(words for holds, words in said if holds)
+    holds = {
+        SCALED: problem.is_rescaled,
+        FOUND: problem.names.from_data,
+        FROZEN: isinstance(problem.model, Partly),
+        VOCABULARY: problem.measures is next_token,
+        APART: problem.is_remote and unit == "example",
+    }
+    return tuple(assumption for assumption, needed in holds.items() if needed)
 
 
 def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:

@@ -12,6 +12,7 @@ from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, poten
 from hush.tasks.remote import remote
 from hush.tasks.synthetic import synthetic
 from hush.tasks.tables import csv, frame, parquet
+from hush.tasks.tokens import characters, python_docs, tokens
 from hush.tasks.torch_dataset import torch_dataset
 
 # The tasks of one's own files that a settings file can name.
@@ -28,6 +29,8 @@ TASKS: dict[str, Callable[..., Problem]] = {
     "linear_regression": linear_regression,
     "logistic_regression": logistic_regression,
     "gaussian_posterior": gaussian_posterior,
+    "tokens": tokens,
+    "python_docs": python_docs,
     "remote": remote,
     **OF_FILES,
 }
@@ -36,6 +39,7 @@ __all__ = [
     "OF_FILES",
     "TASKS",
     "arrays",
+    "characters",
     "cifar10",
     "csv",
     "digits",
@@ -51,8 +55,10 @@ __all__ = [
     "mnist",
     "parquet",
     "potentials",
+    "python_docs",
     "quadratic",
     "remote",
     "synthetic",
+    "tokens",
     "torch_dataset",
 ]

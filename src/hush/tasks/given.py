@@ -11,7 +11,8 @@ import numpy as np
 
 from hush.core.check import shown
 from hush.core.rehearsal import check_parameters, shapes
-from hush.models.wrap import Functions, Module, Named
+from hush.models.partly import Partly
+from hush.models.wrap import Functions, Module, Named, looks_up
 from hush.tasks.measures import binary, classification, regression
 
 Array = np.ndarray[Any, Any]
@@ -152,12 +153,12 @@ def check_scale(name: str, value: Any, example: tuple[int, ...]) -> None:
 
 def check_model(model: Any, measures: Callable[..., Any], x: Any, y: Any) -> None:
     """Refuse a model that does not fit its examples: by shapes alone, nothing is computed."""
-    who = model.skeleton if isinstance(model, Module) else model
+    who = model.skeleton if isinstance(model, Module | Partly) else model
     label = model.name if isinstance(model, Named) else type(who).__name__
     params = shapes("the model", who, "init", lambda: model.init(jax.random.key(0)))
     check_parameters(f"the model {label}", params)
     batch = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype if x.dtype == np.int32 else jnp.float32)
-    if isinstance(model, Named):  # made for these very inputs
+    if isinstance(model, Named) and not looks_up(model.skeleton):  # made for these very inputs
         outputs: Any = jax.ShapeDtypeStruct((2, model.classes), jnp.float32)
     else:
         outputs = shapes("the model", who, f"apply on inputs of shape {batch.shape[1:]}", model.apply, params, batch)

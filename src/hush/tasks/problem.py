@@ -5,6 +5,7 @@ hold unequal numbers of them, and may share some. A batch is gathered and turned
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from hush.core.problem import Batch, ClientData, Measures, Params, Population, P
 from hush.models.per_example import clipped_gradient, is_covered
 from hush.models.wrap import Module, Named
 from hush.tasks.given import check_model
+from hush.tasks.measures import DERIVED
+
+TARGETS_AT_ONCE = 2**14  # of one evaluated example there may be many, such as the tokens of a window
 
 
 class Aside:
@@ -89,6 +93,7 @@ class Supervised(Problem):
     measures: Callable[[jax.Array, jax.Array], Measures] = eqx.field(static=True)  # one (output, target) -> loss, …
     recipe: Recipe = eqx.field(static=True, default=Recipe())
     names: Names = eqx.field(static=True, default=Names())
+    test_importance: jax.Array | None = None  # [rows of test], the share of each in what is measured; None is the same
 
     def init(self, key: Key) -> Params:
         return self.model.init(key)
@@ -135,16 +140,30 @@ class Supervised(Problem):
         found = {} if self.is_remote else {"train": self.importance}
         if self.test is not None:
             rows = self.test.y.shape[0]
-            found["test"] = jnp.full(rows, 1 / rows)
+            found["test"] = jnp.full(rows, 1 / rows) if self.test_importance is None else self.test_importance
         return found
 
     def evaluate(self, params: Params, batch: Batch) -> Measures:
         table = self.train if batch.table == "train" else self.test
         assert table is not None  # or it would not be among the tables
-        found = self.measured(params, *table.slice(batch.start, batch.length))
+        found = self.evaluated(params, *table.slice(batch.start, batch.length))
         if batch.table == "train":
             return {"train_loss": found["loss"]}
         return {"test_loss" if name == "loss" else name: value for name, value in found.items()}
+
+    def derived(self, measured: Measures) -> Measures:
+        return DERIVED[self.measures](measured) if self.measures in DERIVED else {}
+
+    def evaluated(self, params: Params, inputs: jax.Array, targets: jax.Array) -> Measures:
+        """The same of many, so few at a time that what a model says of all their targets fits."""
+        at_once = max(1, TARGETS_AT_ONCE // math.prod(targets.shape[1:]))
+        if len(targets) <= at_once:
+            return self.measured(params, inputs, targets)
+
+        def one(example: tuple[jax.Array, jax.Array]) -> Measures:
+            return jax.tree.map(lambda leaf: leaf[0], self.measured(params, example[0][None], example[1][None]))
+
+        return lax.map(one, (inputs, targets), batch_size=at_once)
 
     def measured(self, params: Params, inputs: jax.Array, targets: jax.Array) -> Measures:
         """Every measure of each of these examples."""
@@ -163,6 +182,7 @@ class Supervised(Problem):
             self,
             train=dataclasses.replace(self.train, x=self.train.x[rows], y=self.train.y[rows]),
             test=None,
+            test_importance=None,
             index=jnp.asarray(index, jnp.int32),
             offsets=jnp.asarray(ends - sizes, jnp.int32),
             importance=self.importance[rows],
@@ -207,7 +227,7 @@ class Holding(Numbered):
         return self.problem.train[self.problem.index[self.problem.offsets[self.place] + rows]]
 
     def evaluate(self, params: Params, rows: jax.Array) -> Measures:
-        return self.problem.measured(params, *self.examples(rows))
+        return self.problem.evaluated(params, *self.examples(rows))
 
     def gradient(self, params: Params, rows: jax.Array, weights: jax.Array) -> Params:
         return jax.grad(self.problem.loss)(params, *self.examples(rows), weights)
