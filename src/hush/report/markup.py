@@ -2,12 +2,15 @@
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
+import itertools
+import math
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from hush.report import assets
 from hush.report.style import svg
 from hush.store import atomically
 
@@ -43,7 +46,7 @@ th { white-space: normal; vertical-align: bottom; font-weight: 600; font-size: 1
 tr:last-child td { border-bottom: 0; }
 td.name, th.name { text-align: left; }
 #privacy td + td { white-space: normal; }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; align-items: start; }
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); gap: 14px; align-items: start; }
 @media (min-width: 900px) { .grid.two { grid-template-columns: 1fr 1fr; } }
 figure { margin: 0; padding: 12px 12px 10px; min-width: 0; }
 figure.wide { max-width: 860px; }
@@ -51,10 +54,10 @@ figure svg { display: block; width: 100%; height: auto; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif !important; }
 figcaption { color: var(--soft); font-size: 13px; padding: 6px 4px 0; }
-.slots { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 12px; align-items: start; }
+.slots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(210px, 100%), 1fr)); gap: 12px; align-items: start; }
 .card { padding: 12px 16px; overflow-wrap: anywhere; }
 .card h3 { margin: 0 0 6px; font-size: 14px; color: var(--accent); }
-.card dl { display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; margin: 0; font-size: 13px; }
+.card dl { display: grid; grid-template-columns: auto minmax(45%, 1fr); gap: 2px 12px; margin: 0; font-size: 13px; }
 .card dt { color: var(--soft); }
 .card dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
 details { margin-top: 12px; }
@@ -70,18 +73,20 @@ def text(value: Any) -> str:
     return html.escape(str(value), quote=True)
 
 
-def document(title: str, kicker: str, body: Iterable[str]) -> str:
-    """A page that needs nothing but itself."""
+def document(title: str, kicker: str, body: Iterable[str], scripts: Sequence[str] = ()) -> str:
+    """A page that needs nothing but itself; only these `scripts` run on it."""
     # The policy makes it so: even if something slipped in, the browser would neither run nor fetch it.
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    style = STYLE + assets.style() if scripts else STYLE
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{assets.policy(scripts)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
         f"<header><p>{text(kicker)}</p><h1>{text(title)}</h1></header>\n"
         + "\n".join(body)
-        + "\n</main>\n</body>\n</html>\n"
+        + "\n</main>\n"
+        + "".join(f"<script>{script}</script>\n" for script in scripts)
+        + "</body>\n</html>\n"
     )
 
 
@@ -95,17 +100,54 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return '<dl class="facts">' + "".join(f"<div>{_pair(*pair)}</div>" for pair in pairs) + "</dl>"
 
 
-def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
-    """A table; the first `names` columns say what a row is about."""
+class Cell(NamedTuple):
+    """A cell that says a number: what is shown, and what it is sorted by and downloaded as."""
 
-    def row(tag: str, cells: Sequence[str]) -> str:
-        marks = (' class="name"' if column < names else "" for column in range(len(cells)))
-        inner = (f"<{tag}{mark}>{text(cell)}</{tag}>" for mark, cell in zip(marks, cells, strict=True))
-        return f"<tr>{''.join(inner)}</tr>"
+    said: str
+    value: float
+    deviation: float | None = None
 
-    body = "\n".join(row("td", cells) for cells in rows)
+
+class Head(NamedTuple):
+    """A heading, and the name of its column in a file."""
+
+    said: str
+    name: str
+
+
+def table(
+    name: str,
+    heads: Sequence[str | Head],
+    rows: Iterable[Sequence[str | Cell]],
+    names: int = 1,
+    marked: Collection[int] = (),
+) -> str:
+    """A table; the first `names` columns say what a row is about, and rows whose numbers are `marked` stand out."""
+
+    def row(tag: str, cells: Sequence[str | Cell | Head], mark: str = "") -> str:
+        places = (' class="name"' if column < names else "" for column in range(len(cells)))
+        inner = (
+            f"<{tag}{place}{_facts_of(cell)}>{text(cell if isinstance(cell, str) else cell.said)}</{tag}>"
+            for place, cell in zip(places, cells, strict=True)
+        )
+        return f"<tr{mark}>{''.join(inner)}</tr>"
+
+    marks = ("" if number not in marked else ' class="differs"' for number in itertools.count())
+    body = "\n".join(row("td", cells, mark) for cells, mark in zip(rows, marks, strict=False))
     inner = f"<thead>{row('th', heads)}</thead>\n<tbody>{body}</tbody>"
     return f'<div class="scroll"><table id="{text(name)}">{inner}</table></div>'
+
+
+def _facts_of(cell: str | Cell | Head) -> str:
+    """What scripts read of a cell or a heading."""
+    if isinstance(cell, str):
+        return ""
+    if isinstance(cell, Head):
+        return f' data-name="{text(cell.name)}"'
+    said = f' data-value="{float(cell.value)!r}"'
+    if cell.deviation is None or not math.isfinite(cell.deviation):
+        return said
+    return f'{said} data-deviation="{float(cell.deviation)!r}"'
 
 
 def figure(name: str, drawn: Figure, alternative: str, caption: str, kind: str = "") -> str:
