@@ -1,4 +1,4 @@
-"""What a page carries for the browser: the charting library, our own scripts, and the rules under which they may run."""
+"""What a page carries for the browser: the charting library, our own scripts, and the rules for what may run."""
 
 import base64
 import functools

@@ -1,4 +1,4 @@
-"""The report on how a run went: its numbers at the end, one chart of all columns, and still pictures of the main ones."""
+"""The report on how a run went: numbers at the end, one chart of all columns, still pictures of the main ones."""
 
 from pathlib import Path
 

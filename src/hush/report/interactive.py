@@ -17,8 +17,8 @@ from hush.store.records import information, measures
 
 MOST_ROWS = 20_000  # of all curves together: more would make a page of many megabytes
 SHADES = 64
-# Where the scale of a long sweep begins and ends: its dark end is lost on a dark page, its light end on a light one.
-SCALES = {"light": (0.1, 0.85), "dark": (0.35, 1.0)}
+# Okabe and Ito's colours again: on a dark page, the two that are bright for the two that are not.
+DARK = ("#56b4e9", "#d55e00", "#009e73", "#cc79a7", "#f0e442", "#e69f00", "#999999")
 IDENTITY = ("repetition", "round")
 
 # Filled by the scripts, and not to be seen without them.
@@ -85,7 +85,8 @@ def chart_data(title: str, curves: Sequence[Curve], first: First) -> dict[str, A
     names = _drawable(curves)
     step = max(1, math.ceil(sum(len(curve.frame) for curve in curves) / MOST_ROWS))
     runs, algorithms = ({getattr(curve, kind) for curve in curves} for kind in ("run", "algorithm"))
-    colour_by = [kind for kind, found in (("run", runs), ("algorithm", algorithms)) if 1 < len(found) < len(curves)]
+    grouped = {len(runs): "run", len(algorithms): "algorithm"}  # where both are as many, they are the same groups
+    colour_by = [kind for count, kind in grouped.items() if 1 < count < len(curves)]
     return {
         "file": re.sub(r"[^\w.-]+", "_", title)[:60] or "hush",
         "columns": {name: _described(name, curves) for name in names},
@@ -93,7 +94,10 @@ def chart_data(title: str, curves: Sequence[Curve], first: First) -> dict[str, A
         "algorithms": len(algorithms),
         "colourBy": ["curve", *colour_by],
         "repeated": any(curve.frame["repetition"].nunique() > 1 for curve in curves),
-        "palettes": {theme: {"few": PALETTE, "many": _shades(*ends)} for theme, ends in SCALES.items()},
+        "palettes": {
+            "light": {"few": PALETTE, "many": _shades(0.1, 0.85)},
+            "dark": {"few": DARK, "many": _shades(0.35, 1.0)},
+        },
         "first": first._asdict(),
         "thinned": step,
         "curves": [_plain(curve, [*IDENTITY, *(name for name in names if name != "round")], step) for curve in curves],
@@ -128,6 +132,7 @@ def _varied(curves: Sequence[Curve]) -> list[str]:
 
 
 def _shades(begin: float, end: float) -> list[str]:
+    """A part of a scale for long sweeps: its dark end is lost on a dark page, its light end on a light one."""
     scale = mpl.colormaps["viridis"]
     return [to_hex(scale(begin + (end - begin) * number / (SHADES - 1))) for number in range(SHADES)]
 

@@ -2,9 +2,8 @@
 
 import base64
 import html
-import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ h2 small { font-weight: 400; font-size: 14px; color: var(--soft); margin-left: 8
 .facts div, .card, figure { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 .facts div { padding: 12px 16px; }
 .facts dt { color: var(--soft); font-size: 13px; }
-.facts dd { margin: 0; font-size: 21px; font-weight: 600; letter-spacing: -0.01em; }
+.facts dd { margin: 0; font-size: 20px; font-weight: 600; letter-spacing: -0.01em; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 10px; background: var(--card); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 8px 16px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
@@ -46,7 +45,8 @@ th { white-space: normal; vertical-align: bottom; font-weight: 600; font-size: 1
 tr:last-child td { border-bottom: 0; }
 td.name, th.name { text-align: left; }
 #privacy td + td { white-space: normal; }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); gap: 14px; align-items: start; }
+.grid, .slots { display: grid; gap: 14px; align-items: start; }
+.grid { grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); }
 @media (min-width: 900px) { .grid.two { grid-template-columns: 1fr 1fr; } }
 figure { margin: 0; padding: 12px 12px 10px; min-width: 0; }
 figure.wide { max-width: 860px; }
@@ -54,7 +54,7 @@ figure svg { display: block; width: 100%; height: auto; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif !important; }
 figcaption { color: var(--soft); font-size: 13px; padding: 6px 4px 0; }
-.slots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(210px, 100%), 1fr)); gap: 12px; align-items: start; }
+.slots { grid-template-columns: repeat(auto-fill, minmax(min(250px, 100%), 1fr)); }
 .card { padding: 12px 16px; overflow-wrap: anywhere; }
 .card h3 { margin: 0 0 6px; font-size: 14px; color: var(--accent); }
 .card dl { display: grid; grid-template-columns: auto minmax(45%, 1fr); gap: 2px 12px; margin: 0; font-size: 13px; }
@@ -108,6 +108,12 @@ class Cell(NamedTuple):
     deviation: float | None = None
 
 
+class Different(NamedTuple):
+    """A cell that is marked as not the same as its neighbours."""
+
+    said: str
+
+
 class Head(NamedTuple):
     """A heading, and the name of its column in a file."""
 
@@ -116,31 +122,27 @@ class Head(NamedTuple):
 
 
 def table(
-    name: str,
-    heads: Sequence[str | Head],
-    rows: Iterable[Sequence[str | Cell]],
-    names: int = 1,
-    marked: Collection[int] = (),
+    name: str, heads: Sequence[str | Head], rows: Iterable[Sequence[str | Cell | Different]], names: int = 1
 ) -> str:
-    """A table; the first `names` columns say what a row is about, and rows whose numbers are `marked` stand out."""
+    """A table; the first `names` columns say what a row is about."""
 
-    def row(tag: str, cells: Sequence[str | Cell | Head], mark: str = "") -> str:
-        places = (' class="name"' if column < names else "" for column in range(len(cells)))
-        inner = (
-            f"<{tag}{place}{_facts_of(cell)}>{text(cell if isinstance(cell, str) else cell.said)}</{tag}>"
-            for place, cell in zip(places, cells, strict=True)
-        )
-        return f"<tr{mark}>{''.join(inner)}</tr>"
+    def row(tag: str, cells: Sequence[str | Cell | Different | Head]) -> str:
+        return f"<tr>{''.join(_cell(tag, cell, place < names) for place, cell in enumerate(cells))}</tr>"
 
-    marks = ("" if number not in marked else ' class="differs"' for number in itertools.count())
-    body = "\n".join(row("td", cells, mark) for cells, mark in zip(rows, marks, strict=False))
+    body = "\n".join(row("td", cells) for cells in rows)
     inner = f"<thead>{row('th', heads)}</thead>\n<tbody>{body}</tbody>"
     return f'<div class="scroll"><table id="{text(name)}">{inner}</table></div>'
 
 
-def _facts_of(cell: str | Cell | Head) -> str:
+def _cell(tag: str, cell: str | Cell | Different | Head, is_name: bool) -> str:
+    kinds = " ".join(["name"] * is_name + ["differs"] * isinstance(cell, Different))
+    mark = f' class="{kinds}"' if kinds else ""
+    return f"<{tag}{mark}{_facts_of(cell)}>{text(cell if isinstance(cell, str) else cell.said)}</{tag}>"
+
+
+def _facts_of(cell: str | Cell | Different | Head) -> str:
     """What scripts read of a cell or a heading."""
-    if isinstance(cell, str):
+    if isinstance(cell, str | Different):
         return ""
     if isinstance(cell, Head):
         return f' data-name="{text(cell.name)}"'

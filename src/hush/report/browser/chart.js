@@ -2,6 +2,7 @@
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 const MOST_IN_TOOLTIP = 14;
+const WHOLE = [0, 100, 0, 100];  // what is shown of the axes, in percent: from and to across, from and to up
 const PAPER = { ink: "#1b2431", soft: "#5a6675", line: "#e2e6eb", card: "#ffffff", theme: "light" };
 
 function themeOfPage() {
@@ -13,6 +14,7 @@ function themeOfPage() {
 
 // All that is to be drawn, in the units of the axes: so ticks stand at round numbers of these.
 function scene(view, theme) {
+  const zoom = view.zoom || WHOLE;
   const all = curvesAgainst(view.x);
   const styles = looks(all, view.colour, theme.theme);
   const curves = all.map((curve, number) => ({
@@ -20,50 +22,55 @@ function scene(view, theme) {
   }));
   const shown = curves.filter((curve) => curve.on);
   const spans = (values) => ({ low: Math.min(...values), high: Math.max(...values) });
-  const axis = (name, values) => {
+  const axis = (name, values, zoom) => {
     const column = columnOf(name);
     const span = spans(values.filter(finite));
     const unit = unitOf(column, finite(span.high) ? span.high : 0);
-    return { name, column, unit, low: span.low / unit.size, high: span.high / unit.size };
+    return { name, column, unit, zoom, low: span.low / unit.size, high: span.high / unit.size };
   };
-  const x = axis(view.x, shown.flatMap((curve) => curve.points.map((point) => point.x)));
+  const x = axis(view.x, shown.flatMap((curve) => curve.points.map((point) => point.x)), zoom.slice(0, 2));
   const around = (curve) => curve.band.flatMap(([, low, high]) => [low, high]).filter((value) => !view.ylog || value > 0);
-  const y = axis(view.y, shown.flatMap((curve) => [...curve.points.map((point) => point.mean), ...around(curve)]));
+  const y = axis(view.y, shown.flatMap((curve) => [...curve.points.map((point) => point.mean), ...around(curve)]), zoom.slice(2));
   return { curves, shown, x, y, view, theme };
 }
 
 const nameOf = (axis) => (axis.unit.name ? `${axis.column.label} (${axis.unit.name})` : axis.column.label);
 
 function axisOption(axis, log, theme, more) {
-  const label = { color: theme.ink, fontFamily: FONT, fontSize: 12, hideOverlap: true };
+  const ends = limits(axis, log);
   const option = {
     type: log ? "log" : "value", name: nameOf(axis), scale: true,
     nameTextStyle: { color: theme.ink, fontFamily: FONT, fontSize: 13 },
     axisLine: { show: true, onZero: false, lineStyle: { color: theme.soft } }, axisTick: { show: true },
-    splitLine: { lineStyle: { color: theme.line } },
-    axisLabel: { ...label, formatter: (value) => digits(value, axis.column) },
-    axisPointer: { label: { show: false } }, ...more,
+    splitLine: { lineStyle: { color: theme.line } }, axisPointer: { label: { show: false } }, ...ends, ...more,
   };
-  if (!log || !(axis.low > 0)) return option;
-  const [low, high] = axis.high > axis.low ? [axis.low / 1.06, axis.high * 1.06] : [axis.low / 2, axis.low * 2];
-  const { ticks, labels } = logTicks(low, high);
-  return {
-    ...option, min: low, max: high, axisTick: { show: true, customValues: ticks },
-    axisLabel: { ...option.axisLabel, customValues: labels, showMinLabel: null, showMaxLabel: null },
-  };
+  const label = { color: theme.ink, fontFamily: FONT, fontSize: 12, hideOverlap: true, ...ends.axisLabel };
+  option.axisLabel = { ...label, formatter: (value) => digits(value, axis.column) };
+  return log && axis.low > 0 ? onLog(option, axis) : option;
 }
 
-// Lines never cross zero of what cannot be less, nor the whole of a share.
+// ECharts has ticks at powers of ten alone; these are those of what is to be seen.
+function onLog(option, axis) {
+  const [low, high] = axis.high > axis.low ? [axis.low / 1.06, axis.high * 1.06] : [axis.low / 2, axis.low * 2];
+  const at = (percent) => low * (high / low) ** (percent / 100);
+  const { ticks, labels } = logTicks(...axis.zoom.map(at));
+  const axisLabel = { ...option.axisLabel, customValues: labels };
+  return { ...option, min: low, max: high, axisTick: { show: true, customValues: ticks }, axisLabel };
+}
+
+// Where an axis of shares begins if it ends at the whole, so that its ticks are round.
+const FLOORS = [0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0];
+
+// What was spent is drawn from nothing on. An axis of shares does not go beyond the whole.
 function limits(axis, log) {
   if (log || !finite(axis.low)) return {};
-  const option = {};
-  if (axis.low >= 0 && axis.column.role !== "measure" && axis.column.role !== "information" && !isSetting(axis.name)) option.min = 0;
-  if (axis.column.unit === "share") {
-    const room = 0.05 * (axis.high - axis.low || 1);
-    if (axis.low >= 0 && axis.low < room) option.min = 0;
-    if (axis.high * axis.unit.size <= 1 && axis.high * axis.unit.size > 0.97) option.max = 1 / axis.unit.size;
+  if (axis.column.role === "identity" || axis.column.role === "total") {
+    const round = Number(axis.high.toPrecision(2)) === axis.high;
+    return axis.low >= 0 && axis.high > 0 ? { min: 0, max: axis.high, axisLabel: { showMaxLabel: round } } : {};
   }
-  return option;
+  const [low, high] = [axis.low * axis.unit.size, axis.high * axis.unit.size];
+  if (axis.column.unit !== "share" || low < 0 || high > 1 || high < 0.97) return {};
+  return { min: FLOORS.find((floor) => floor <= low) / axis.unit.size, max: 1 / axis.unit.size };
 }
 
 function lineSeries(curve, seen) {
@@ -71,7 +78,7 @@ function lineSeries(curve, seen) {
     type: "line", id: `curve-${curve.number}`, name: curve.label || "mean", animation: false, clip: true, z: 3,
     showSymbol: curve.points.length < 2 || isSetting(seen.view.x), symbol: "circle", symbolSize: 7,
     lineStyle: { width: 2, color: curve.colour, type: curve.dash }, itemStyle: { color: curve.colour },
-    emphasis: { lineStyle: { width: 4 }, focus: "series" },
+    emphasis: { lineStyle: { width: 2.5 }, focus: "series" },
     data: curve.points.map((point) => [point.x / seen.x.unit.size, point.mean / seen.y.unit.size]),
   };
 }
@@ -95,34 +102,36 @@ function bandSeries(curve, seen) {
   };
 }
 
+function axesOf({ x, y, view, theme }) {
+  const style = { color: theme.ink, fontFamily: FONT, fontSize: 13, align: "left", padding: [0, 0, 0, -40] };
+  return {
+    xAxis: axisOption(x, view.xlog, theme, { nameLocation: "middle", nameGap: 30 }),
+    yAxis: axisOption(y, view.ylog, theme, { nameLocation: "end", nameGap: 14, nameTextStyle: style }),
+  };
+}
+
 function optionOf(seen) {
-  const { view, theme } = seen;
   const lines = seen.shown.map((curve) => lineSeries(curve, seen));
   const bands = seen.shown.filter((curve) => curve.band.length > 1).map((curve) => bandSeries(curve, seen));
   return {
     animation: false, textStyle: { fontFamily: FONT },
     grid: { left: 12, right: 24, top: 34, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-    xAxis: axisOption(seen.x, view.xlog, theme, { ...limits(seen.x, view.xlog), nameLocation: "middle", nameGap: 30 }),
-    yAxis: axisOption(seen.y, view.ylog, theme, {
-      ...limits(seen.y, view.ylog), nameLocation: "end", nameGap: 14,
-      nameTextStyle: { color: theme.ink, fontFamily: FONT, fontSize: 13, align: "left", padding: [0, 0, 0, -40] },
-    }),
-    series: [...bands, ...lines],
+    ...axesOf(seen), series: [...bands, ...lines],
   };
 }
 
 // What a picture on the page has beside what is drawn: hovering, zooming.
 function liveOption(seen, dragging) {
-  const zoom = seen.view.zoom;
+  const zoom = seen.view.zoom || WHOLE;
   const inside = (axis, from, to) => ({
     type: "inside", id: `zoom-${axis}`, [`${axis}AxisIndex`]: 0, filterMode: "none", zoomOnMouseWheel: "ctrl",
     moveOnMouseMove: dragging === "pan", preventDefaultMouseMove: false, minSpan: 0.01,
-    ...(zoom ? { start: from, end: to } : { start: 0, end: 100 }),
+    start: from, end: to,
   });
   const pointer = { type: "cross", lineStyle: { color: seen.theme.soft }, crossStyle: { color: seen.theme.soft } };
   return {
     ...optionOf(seen),
-    dataZoom: [inside("x", ...(zoom || []).slice(0, 2)), inside("y", ...(zoom || []).slice(2))],
+    dataZoom: [inside("x", ...zoom.slice(0, 2)), inside("y", ...zoom.slice(2))],
     toolbox: { itemSize: 0, top: -40, feature: { dataZoom: { filterMode: "none", brushStyle: { color: "rgba(0,114,178,0.18)" } } } },
     tooltip: {
       trigger: "axis", axisPointer: pointer, confine: true, transitionDuration: 0, backgroundColor: seen.theme.card,

@@ -33,7 +33,7 @@ function printed(view) {
   const named = seen.shown.filter((curve) => curve.label);
   const height = 460 + 22 * named.length;
   const option = optionOf(seen);
-  const zoom = view.zoom || [0, 100, 0, 100];
+  const zoom = view.zoom || WHOLE;
   option.grid = { ...option.grid, bottom: 40 + 22 * named.length };
   option.backgroundColor = PAPER.card;
   option.dataZoom = ["x", "y"].map((axis, number) => ({

@@ -47,7 +47,7 @@ function explorer() {
   }
 
   function zoomBy(factor) {
-    const [left, right, bottom, top] = view.zoom || [0, 100, 0, 100];
+    const [left, right, bottom, top] = view.zoom || WHOLE;
     const around = (low, high) => {
       const half = Math.min(50, ((high - low) * factor) / 2);
       const middle = Math.min(100 - half, Math.max(half, (low + high) / 2));
@@ -60,9 +60,11 @@ function explorer() {
   function zoomed() {
     const found = Object.fromEntries(chart.getOption().dataZoom.map((each) => [each.id, each]));
     const edges = ["zoom-x", "zoom-y"].flatMap((id) => [found[id].start, found[id].end]);
-    view = { ...view, zoom: edges.join() === "0,100,0,100" ? null : edges };
+    view = { ...view, zoom: edges.join() === WHOLE.join() ? null : edges };
     part("reset").disabled = !view.zoom;
     remember(view);
+    seen = scene(view, themeOfPage());
+    if (view.xlog || view.ylog) requestAnimationFrame(() => chart.setOption(axesOf(seen)));
   }
 
   function drag(how) {

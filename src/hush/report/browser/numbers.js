@@ -37,17 +37,17 @@ function saidWithBand(column, point, band) {
   return finite(point.deviation) ? `${said(column, point.mean)} ± ${inUnit(point.deviation)}` : said(column, point.mean);
 }
 
-// Where a logarithmic axis has ticks, and which of them have a label: 1, 2 and 5 of every decade.
+// Where a logarithmic axis has ticks, and which of them have a label: the fewer, the more decades are shown.
 function logTicks(low, high) {
-  const ticks = [];
-  const labels = [];
   const decades = Math.log10(high / low);
+  const [parts, labelled] = decades < 0.4 ? [10, null] : [1, decades < 1 ? null : decades < 4 ? [1, 2, 5] : [1]];
+  const [ticks, labels] = [[], []];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
-    for (let digit = 1; digit < 10; digit += 1) {
-      const value = Number(`${digit}e${power}`);
+    for (let count = parts; count < 10 * parts; count += 1) {
+      const value = Number(`${count / parts}e${power}`);
       if (value < low || value > high) continue;
       ticks.push(value);
-      if (digit === 1 || decades < 1 || (decades < 4 && (digit === 2 || digit === 5))) labels.push(value);
+      if (!labelled || labelled.includes(count / parts)) labels.push(value);
     }
   }
   return { ticks, labels };
