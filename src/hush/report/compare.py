@@ -196,7 +196,7 @@ def _summary(runs: list[Run]) -> list[str]:
     spent = costs(found)
     target = f"{column(reached[0]).label} {formatting.in_words(reached[0], found['target'].iloc[0])}"
     until = markup.Head(f"sent until {target}", "bits_to_target")
-    heads = [*names, _head("round"), *map(_head, reached), until, *map(_head, spent)]
+    heads: list[str | markup.Head] = [*names, _head("round"), *map(_head, reached), until, *map(_head, spent)]
     rows = [
         [
             *(_name(row[name]) for name in names),

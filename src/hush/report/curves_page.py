@@ -23,7 +23,7 @@ def summary_section(records: pd.DataFrame, found: list[Point]) -> list[str]:
     note = "mean ± standard deviation over repetitions" if several else "one repetition"
     columns = [*measures(records), *costs(records)]
     names = swept(records)
-    heads = [*names, markup.Head("rounds", "round"), *(markup.Head(column(name).label, name) for name in columns)]
+    heads: list[str | markup.Head] = [*names, *(markup.Head(column(name).label, name) for name in ("round", *columns))]
     rows = [
         [
             *(markup.Cell(f"{value:g}", value) for value in point.settings.values()),

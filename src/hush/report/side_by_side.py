@@ -84,10 +84,11 @@ def best_section(found: pd.DataFrame, algorithm_of: Mapping[str, str], measure: 
         finite = group[group[measure].map(math.isfinite)]
         if len(finite) == 0:
             continue
-        place = finite[measure].idxmax() if column(measure).higher_is_better else finite[measure].idxmin()
-        rows.append(_best(str(name), of_each.loc[place], len(group), measure))
+        best = finite.sort_values(measure, ascending=not column(measure).higher_is_better, kind="stable").iloc[0]
+        rows.append(_best(str(name), best, len(group), measure))
     names = [str(name) for name in costs(found)]
-    heads = ["algorithm", "tried", "best", markup.Head(column(measure).label, measure)]
+    heads: list[str | markup.Head] = ["algorithm", "tried", "best"]
+    heads += [markup.Head(column(name).label, name) for name in (measure, *names)]
     note = f"by {column(measure).label} at the end; the best of several flatters a little"
     heading = f"<h2>Best of each algorithm<small>{markup.text(note)}</small></h2>"
     return [

@@ -21,49 +21,53 @@ function scene(view, theme) {
     ...curve, ...styles[number], number, on: !view.off.includes(number), ...drawn(curve, view),
   }));
   const shown = curves.filter((curve) => curve.on);
-  const spans = (values) => ({ low: Math.min(...values), high: Math.max(...values) });
-  const axis = (name, values, zoom) => {
+  const axis = (name, log, zoom, values) => {
     const column = columnOf(name);
-    const span = spans(values.filter(finite));
-    const unit = unitOf(column, finite(span.high) ? span.high : 0);
-    return { name, column, unit, zoom, low: span.low / unit.size, high: span.high / unit.size };
+    const unit = unitOf(column, Math.max(0, ...values));
+    const place = (value) => (log ? Math.log10(value / unit.size) : value / unit.size);
+    const value = (place) => (log ? 10 ** place : place);  // in the unit
+    const placed = values.map(place);
+    return { name, column, unit, log, zoom, place, value, low: Math.min(...placed), high: Math.max(...placed) };
   };
-  const x = axis(view.x, shown.flatMap((curve) => curve.points.map((point) => point.x)), zoom.slice(0, 2));
-  const around = (curve) => curve.band.flatMap(([, low, high]) => [low, high]).filter((value) => !view.ylog || value > 0);
-  const y = axis(view.y, shown.flatMap((curve) => [...curve.points.map((point) => point.mean), ...around(curve)]), zoom.slice(2));
+  const across = shown.flatMap((curve) => curve.points.map((point) => point.x));
+  const up = shown.flatMap((curve) => [...curve.points.map((point) => point.mean), ...curve.band.flatMap(([, ...ends]) => ends)]);
+  const x = axis(view.x, view.xlog, zoom.slice(0, 2), across);
+  const y = axis(view.y, view.ylog, zoom.slice(2), up.filter((value) => !view.ylog || value > 0));
   return { curves, shown, x, y, view, theme };
 }
 
 const nameOf = (axis) => (axis.unit.name ? `${axis.column.label} (${axis.unit.name})` : axis.column.label);
 
-function axisOption(axis, log, theme, more) {
-  const ends = limits(axis, log);
+function axisOption(axis, theme, more) {
+  const ends = limits(axis);
   const option = {
-    type: log ? "log" : "value", name: nameOf(axis), scale: true,
+    type: "value", name: nameOf(axis), scale: true,
     nameTextStyle: { color: theme.ink, fontFamily: FONT, fontSize: 13 },
     axisLine: { show: true, onZero: false, lineStyle: { color: theme.soft } }, axisTick: { show: true },
     splitLine: { lineStyle: { color: theme.line } }, axisPointer: { label: { show: false } }, ...ends, ...more,
   };
   const label = { color: theme.ink, fontFamily: FONT, fontSize: 12, hideOverlap: true, ...ends.axisLabel };
-  option.axisLabel = { ...label, formatter: (value) => digits(value, axis.column) };
-  return log && axis.low > 0 ? onLog(option, axis) : option;
+  option.axisLabel = { ...label, formatter: (value) => digits(axis.value(value), axis.column) };
+  return axis.log && finite(axis.low) ? onLog(option, axis) : option;
 }
 
-// ECharts has ticks at powers of ten alone; these are those of what is to be seen.
+// ECharts zooms into its own logarithmic axis as if it were linear, and has ticks at powers of ten alone. So logarithms
+// are drawn on a linear axis, with ticks for what is to be seen of it.
 function onLog(option, axis) {
-  const [low, high] = axis.high > axis.low ? [axis.low / 1.06, axis.high * 1.06] : [axis.low / 2, axis.low * 2];
-  const at = (percent) => low * (high / low) ** (percent / 100);
+  const room = 0.025 * (axis.high - axis.low) || 0.3;
+  const [min, max] = [axis.low - room, axis.high + room];
+  const at = (percent) => 10 ** (min + ((max - min) * percent) / 100);
   const { ticks, labels } = logTicks(...axis.zoom.map(at));
-  const axisLabel = { ...option.axisLabel, customValues: labels };
-  return { ...option, min: low, max: high, axisTick: { show: true, customValues: ticks }, axisLabel };
+  const axisTick = { show: true, customValues: ticks.map(Math.log10) };
+  return { ...option, min, max, axisTick, axisLabel: { ...option.axisLabel, customValues: labels.map(Math.log10) } };
 }
 
 // Where an axis of shares begins if it ends at the whole, so that its ticks are round.
 const FLOORS = [0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0];
 
 // What was spent is drawn from nothing on. An axis of shares does not go beyond the whole.
-function limits(axis, log) {
-  if (log || !finite(axis.low)) return {};
+function limits(axis) {
+  if (axis.log || !finite(axis.low)) return {};
   if (axis.column.role === "identity" || axis.column.role === "total") {
     const round = Number(axis.high.toPrecision(2)) === axis.high;
     return axis.low >= 0 && axis.high > 0 ? { min: 0, max: axis.high, axisLabel: { showMaxLabel: round } } : {};
@@ -79,34 +83,34 @@ function lineSeries(curve, seen) {
     showSymbol: curve.points.length < 2 || isSetting(seen.view.x), symbol: "circle", symbolSize: 7,
     lineStyle: { width: 2, color: curve.colour, type: curve.dash }, itemStyle: { color: curve.colour },
     emphasis: { lineStyle: { width: 2.5 }, focus: "series" },
-    data: curve.points.map((point) => [point.x / seen.x.unit.size, point.mean / seen.y.unit.size]),
+    data: curve.points.map((point) => [seen.x.place(point.x), seen.y.place(point.mean)]),
   };
 }
 
-// The band as one area: up along what is highest, back along what is lowest.
+// The band as one area: up along what is highest, back along what is lowest, or along the axis where that has no place.
 function bandSeries(curve, seen) {
-  const data = curve.band.map(([x, low, high]) => [x / seen.x.unit.size, low / seen.y.unit.size, high / seen.y.unit.size]);
+  const data = curve.band.map(([x, low, high]) => [seen.x.place(x), seen.y.place(low), seen.y.place(high)]);
   const renderItem = (params, api) => {
     if (params.dataIndex !== 0) return null;
-    const { y, height } = params.coordSys;
-    const place = ([x, value]) => (seen.view.ylog && value <= 0 ? [api.coord([x, seen.y.low])[0], y + height] : api.coord([x, value]));
-    const up = data.map(([x, , high]) => place([x, high]));
-    const back = data.map(([x, low]) => place([x, low])).reverse();
+    const bottom = params.coordSys.y + params.coordSys.height;
+    const at = (x, y) => (finite(y) ? api.coord([x, y]) : [api.coord([x, seen.y.low])[0], bottom]);
+    const up = data.map(([x, , high]) => at(x, high));
+    const back = data.map(([x, low]) => at(x, low)).reverse();
     const style = { fill: curve.colour, opacity: 0.18 };
     return { type: "polygon", shape: { points: [...up, ...back] }, style, silent: true };
   };
-  const within = data.map(([x, low, high]) => [x, seen.view.ylog && low <= 0 ? high : low, high]);
   return {
-    type: "custom", id: `band-${curve.number}`, clip: true, silent: true, animation: false, z: 2, renderItem, data: within,
+    type: "custom", id: `band-${curve.number}`, clip: true, silent: true, animation: false, z: 2, renderItem,
+    data: data.map(([x, low, high]) => [x, finite(low) ? low : high, high]),
     encode: { x: 0, y: [1, 2], tooltip: [] }, tooltip: { show: false },
   };
 }
 
-function axesOf({ x, y, view, theme }) {
+function axesOf({ x, y, theme }) {
   const style = { color: theme.ink, fontFamily: FONT, fontSize: 13, align: "left", padding: [0, 0, 0, -40] };
   return {
-    xAxis: axisOption(x, view.xlog, theme, { nameLocation: "middle", nameGap: 30 }),
-    yAxis: axisOption(y, view.ylog, theme, { nameLocation: "end", nameGap: 14, nameTextStyle: style }),
+    xAxis: axisOption(x, theme, { nameLocation: "middle", nameGap: 30 }),
+    yAxis: axisOption(y, theme, { nameLocation: "end", nameGap: 14, nameTextStyle: style }),
   };
 }
 
@@ -115,7 +119,7 @@ function optionOf(seen) {
   const bands = seen.shown.filter((curve) => curve.band.length > 1).map((curve) => bandSeries(curve, seen));
   return {
     animation: false, textStyle: { fontFamily: FONT },
-    grid: { left: 12, right: 24, top: 34, bottom: 34, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+    grid: { left: 12, right: 24, top: 12, bottom: 12, outerBoundsMode: "same", outerBoundsContain: "all" },
     ...axesOf(seen), series: [...bands, ...lines],
   };
 }
@@ -144,7 +148,7 @@ function liveOption(seen, dragging) {
 // Each curve at its evaluation nearest to the pointer. Texts are set as texts, whatever they hold.
 function tooltip(seen, at) {
   const box = element("div", "", { class: "tip" });
-  const place = at * seen.x.unit.size;
+  const place = seen.x.value(at) * seen.x.unit.size;
   box.append(element("b", `${seen.x.column.label}: ${said(seen.x.column, place)}`));
   const nearest = (points) =>
     points.reduce((best, point) => (Math.abs(point.x - place) < Math.abs(best.x - place) ? point : best));

@@ -34,7 +34,7 @@ function printed(view) {
   const height = 460 + 22 * named.length;
   const option = optionOf(seen);
   const zoom = view.zoom || WHOLE;
-  option.grid = { ...option.grid, bottom: 40 + 22 * named.length };
+  option.grid = { ...option.grid, bottom: 18 + 22 * named.length };
   option.backgroundColor = PAPER.card;
   option.dataZoom = ["x", "y"].map((axis, number) => ({
     type: "inside", [`${axis}AxisIndex`]: 0, filterMode: "none", start: zoom[2 * number], end: zoom[2 * number + 1],

@@ -9,7 +9,7 @@ function explorer() {
 
   function draw() {
     seen = scene(view, themeOfPage());
-    chart.setOption(liveOption(seen, dragging), { notMerge: true });
+    chart.setOption(liveOption(seen, dragging), { replaceMerge: ["series", "xAxis", "yAxis", "dataZoom"] });
     const active = dragging === "box";
     chart.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: active });
     part("place").setAttribute("aria-label", described(seen));
