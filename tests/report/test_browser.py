@@ -45,8 +45,9 @@ def report(tmp_path_factory):
 def comparison(tmp_path_factory):
     runs = tmp_path_factory.mktemp("compared")
     hostile = SETTINGS.replace('"digits"', f"'''{EVIL}'''").replace("levels = 2", "levels = 8\nround_up = true\nx = 3")
-    folders = [run_folder(runs / "a run with quite a long name, as they come", slim(2)),
-               run_folder(runs / HOSTILE, slim(2), settings=hostile)]  # fmt: skip
+    evil = slim(2).assign(**{EVIL: 1.0})
+    folders = [run_folder(runs / "a run with quite a long name, as they come", evil),
+               run_folder(runs / HOSTILE, evil, settings=hostile)]  # fmt: skip
     return write_comparison(folders, runs / "out")
 
 
@@ -88,7 +89,7 @@ def mean_of(records, point, measure, done):
 
 def drawn(page):
     """The curves on the screen: by id, their points in the units of the axes."""
-    found = page.evaluate(f"{ON}.getOption().series.map(each => [each.id, each.data])")
+    found = page.evaluate(f"{ON}.getOption().series.filter(Boolean).map(each => [each.id, each.data])")
     return {name: points for name, points in found if name.startswith("curve-")}
 
 
@@ -361,6 +362,8 @@ def test_names_are_text_wherever_they_go(comparison, visit):
     assert HOSTILE in page.locator("h1").inner_text()
     assert page.locator("#chart-legend button").nth(1).inner_text() == HOSTILE
     assert EVIL in page.locator("#settings").inner_text()
+    page.select_option("#chart-y", EVIL)
+    assert any(EVIL in each for each in words(page))
     assert page.locator("img").count() == 0
     page.locator("#chart-place").scroll_into_view_if_needed()
     box = page.locator("#chart-place").bounding_box()

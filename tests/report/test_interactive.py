@@ -1,12 +1,15 @@
 """What the chart of a page is given, and the tables of a comparison: read back and computed a second way."""
 
+import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from report_samples import SETTINGS, made, run_folder, slim
 
+from hush.report import assets
 from hush.report.assets import OWN, data_block, scripts
 from hush.report.compare import write_comparison
 from hush.report.interactive import MOST_ROWS, Curve, First, chart_data, thinned
@@ -14,6 +17,7 @@ from hush.report.same_data import data_section, problem_of
 from hush.report.side_by_side import algorithms, best_section, settings_section
 
 FIRST = First("uplink_bits", "accuracy")
+BUILD = Path(__file__).parents[2] / "tools" / "charting" / "build.sh"
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 &amp;"
 
 
@@ -92,6 +96,17 @@ def test_the_scripts_have_nothing_that_ends_them_and_none_is_left_out():
         assert "<!--" not in script
     assert own.count("\nfunction ") > 30
     assert len(set(OWN)) == len(OWN)
+
+
+def test_the_library_is_the_one_that_was_vendored():
+    folder = Path(assets.__file__).parent / "vendor"
+    digest, name = (folder / "SHA256SUMS").read_text().split()
+    assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    version = re.match(r"/\*! Apache ECharts (\S+),", scripts()[0]).group(1)
+    assert f"ECHARTS={version}\n" in BUILD.read_text()
+    assert {"LICENSE-echarts", "NOTICE-echarts", "LICENSE-zrender", "LICENSE-tslib"} <= {
+        path.name for path in folder.iterdir()
+    }
 
 
 def test_algorithms_are_told_apart_by_their_pieces():
