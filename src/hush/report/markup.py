@@ -127,6 +127,7 @@ def table(
     """A table; the first `names` columns say what a row is about."""
 
     def row(tag: str, cells: Sequence[str | Cell | Different | Head]) -> str:
+        assert len(cells) == len(heads), f"a row of {len(cells)} cells under {len(heads)} headings"
         return f"<tr>{''.join(_cell(tag, cell, place < names) for place, cell in enumerate(cells))}</tr>"
 
     body = "\n".join(row("td", cells) for cells in rows)

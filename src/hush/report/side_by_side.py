@@ -86,15 +86,11 @@ def best_section(found: pd.DataFrame, algorithm_of: Mapping[str, str], measure: 
             continue
         best = finite.sort_values(measure, ascending=not column(measure).higher_is_better, kind="stable").iloc[0]
         rows.append(_best(str(name), best, len(group), measure))
-    names = [str(name) for name in costs(found)]
     heads: list[str | markup.Head] = ["algorithm", "tried", "best"]
-    heads += [markup.Head(column(name).label, name) for name in (measure, *names)]
+    heads += [markup.Head(column(name).label, name) for name in (measure, *costs(found))]
     note = f"by {column(measure).label} at the end; the best of several flatters a little"
     heading = f"<h2>Best of each algorithm<small>{markup.text(note)}</small></h2>"
-    return [
-        heading,
-        markup.table("best", [*heads, *(markup.Head(column(name).label, name) for name in names)], rows, 3),
-    ]
+    return [heading, markup.table("best", heads, rows, 3)]
 
 
 def _best(algorithm: str, row: "pd.Series[Any]", tried: int, measure: str) -> list[str | markup.Cell]:

@@ -27,20 +27,22 @@ function chartTable({ shown, view }) {
   return csv([["curve", "round", ...xs, view.y, "lowest", "highest", "deviation", "repetitions"], ...rows]);
 }
 
+const LEGEND_LINE = 18;
+
 // On paper the legend stands below the axes, a line for each curve.
 function printed(view) {
   const seen = scene(view, PAPER);
   const named = seen.shown.filter((curve) => curve.label);
-  const height = 460 + 22 * named.length;
+  const height = 460 + LEGEND_LINE * named.length;
   const option = optionOf(seen);
   const zoom = view.zoom || WHOLE;
-  option.grid = { ...option.grid, bottom: 18 + 22 * named.length };
+  option.grid = { ...option.grid, bottom: 16 + LEGEND_LINE * named.length };
   option.backgroundColor = PAPER.card;
   option.dataZoom = ["x", "y"].map((axis, number) => ({
     type: "inside", [`${axis}AxisIndex`]: 0, filterMode: "none", start: zoom[2 * number], end: zoom[2 * number + 1],
   }));
   option.legend = {
-    show: named.length > 0, orient: "vertical", left: 50, bottom: 6, itemGap: 8, itemHeight: 8, itemWidth: 30,
+    show: named.length > 0, orient: "vertical", left: 50, bottom: 6, itemGap: LEGEND_LINE - 8, itemHeight: 8, itemWidth: 30,
     textStyle: { color: PAPER.ink, fontFamily: FONT, fontSize: 12 }, data: named.map((curve) => curve.label),
   };
   return { option, width: 860, height };
