@@ -273,6 +273,20 @@ def test_against_a_setting_stands_how_it_ended(report, visit):
     assert np.array(points) == pytest.approx(np.array(expected), rel=1e-6)
 
 
+def test_over_a_setting_a_curve_joins_what_differs_in_nothing_else(tmp_path, visit):
+    folders = []
+    for levels in (2, 8):
+        for lr in (0.1, 0.3):
+            settings = SETTINGS.replace("levels = 2", f"levels = {levels}").replace("lr = 0.1", f"lr = {lr}")
+            settings = settings.replace("seed = 3", f"seed = {len(folders)}")
+            records = slim().assign(accuracy=0.01 * levels + lr)
+            folders.append(run_folder(tmp_path / f"{levels} {lr}", records, settings=settings))
+    page = visit(write_comparison(folders, tmp_path / "out"), "#x=uplink.0.levels&y=accuracy")
+    assert page.locator("#chart-legend button").all_inner_texts() == ["local.lr = 0.1", "local.lr = 0.3"]
+    for points, lr in zip(drawn(page).values(), (0.1, 0.3), strict=True):
+        assert np.array(points) == pytest.approx(np.array([[levels, levels + 100 * lr] for levels in (2, 8)]))
+
+
 def test_tables_are_sorted_by_their_headings(report, visit):
     page = visit(report)
     column = page.locator("#summary th").all_text_contents().index("test loss")

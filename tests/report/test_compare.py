@@ -68,6 +68,13 @@ def test_curves_are_those_of_the_records(pair):
     assert x == pytest.approx([2.5, 5.0, 7.5, 10.0, 12.5])
 
 
+def test_the_legend_stands_below_the_lines(pair):
+    figure = compare(pair)
+    figure.draw_without_rendering()
+    ax = figure.axes[0]
+    assert ax.get_legend().get_window_extent().y1 <= ax.get_window_extent().y0
+
+
 def test_table_has_final_means_and_the_bits_to_the_worst_runs_accuracy(pair):
     found = table(pair)
     fine, coarse = (load_records(folder) for folder in pair)

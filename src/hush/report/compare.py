@@ -156,7 +156,7 @@ def _overlay(runs: list[Run], measure: str | None, against: str, size: tuple[flo
         except ValueError as error:
             raise ValueError(f"{run.label}: {error}") from None
         these += lines(run.records, run.label)
-    return chart(these, measure, against, size)
+    return chart(these, measure, against, size, entries_inside=0)
 
 
 def _table(runs: list[Run]) -> pd.DataFrame:

@@ -70,7 +70,7 @@ def logarithmic(drawn: Drawing) -> tuple[bool, bool]:
 
 def _picture(records: pd.DataFrame, measure: str, against: str, folder: Path, as_file: bool = False) -> str:
     path = files.CURVES.path(folder, f"{measure}-{against}")
-    drawn = settled(chart(lines(records), measure, against, SMALL))
+    drawn = settled(chart(lines(records), measure, against, SMALL, entries_inside=0))
     if as_file:
         write_png(drawn, path)
     said = f"{column(measure).label} against {formatting.cost(against)}"

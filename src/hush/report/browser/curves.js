@@ -52,13 +52,21 @@ const SETTING = { unit: "", units: [[0, 1, ""]], aggregate: "mean" };
 const isSetting = (name) => DATA.settings.includes(name);
 const columnOf = (name) => (isSetting(name) ? { ...SETTING, label: name } : DATA.columns[name]);
 
+// What tells the curves of one algorithm apart beside `x`; how long they were run does not.
+function otherSettings(curve, x) {
+  const alike = DATA.curves.filter((each) => each.algorithm === curve.algorithm);
+  const varies = (name) => new Set(alike.map((each) => each.settings[name])).size > 1;
+  const told = (name) => name !== x && !name.startsWith("run.") && finite(curve.settings[name]);
+  return DATA.settings.filter((name) => told(name) && varies(name));
+}
+
 // Curves over the rounds are those of the page. Over a setting, a curve joins what differs in nothing else.
 function curvesAgainst(x) {
   if (!isSetting(x)) return DATA.curves.map((curve) => ({ ...curve, members: [curve] }));
   const groups = new Map();
   for (const curve of DATA.curves) {
     if (!finite(curve.settings[x])) continue;
-    const others = DATA.settings.filter((name) => name !== x && finite(curve.settings[name]));
+    const others = otherSettings(curve, x);
     const parts = others.map((name) => `${name} = ${digits(curve.settings[name], SETTING)}`);
     const label = [DATA.algorithms > 1 ? curve.algorithm : "", ...parts].filter(Boolean).join(", ");
     if (!groups.has(label)) groups.set(label, { label, run: curve.run, algorithm: curve.algorithm, members: [] });
