@@ -33,7 +33,7 @@ h2 small { font-weight: 400; font-size: 14px; color: var(--soft); margin-left: 8
 .banner.fair { background: var(--fair-back); border-color: var(--fair); }
 .banner.bad { background: var(--bad-back); border-color: var(--bad); }
 .banner.note { background: var(--note-back); border-color: var(--accent); }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 12px; margin: 0; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(144px, 1fr)); gap: 12px; margin: 0; }
 .facts div, .card, figure { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 .facts div { padding: 12px 16px; }
 .facts dt { color: var(--soft); font-size: 13px; }
