@@ -399,3 +399,12 @@ def test_a_script_that_slipped_in_would_not_run(report, visit, tmp_path):
     other.goto(slipped.as_uri())
     assert other.title() == allowed
     context.close()
+
+
+def test_a_run_without_a_finite_number_has_a_chart_that_says_so(tmp_path, visit):
+    gone = slim().assign(accuracy=np.nan)
+    page = visit(write_report(run_folder(tmp_path / "gone", gone)), "#x=uplink_bits&y=accuracy&ylog=1")
+    assert "Nothing to draw." in page.locator("#chart-note").inner_text()
+    assert f"{len(gone)} values that are not finite" in page.locator("#chart-note").inner_text()
+    page.select_option("#chart-y", "uplink_bits")
+    assert len(drawn(page)["curve-0"]) == len(gone)
