@@ -191,6 +191,9 @@ class TestWheel:
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
         assert "hush/py.typed" in names
+        for folder in ("vendor", "browser"):  # what reports carry for the browser
+            carried = {f"hush/report/{folder}/{path.name}" for path in (ROOT / "src/hush/report" / folder).iterdir()}
+            assert carried <= set(names)
         assert {name.split("/")[0] for name in names} == {"hush", f"hush-{hush.__version__}.dist-info"}
         assert not [name for name in names if "test" in Path(name).name]
         modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/hush").rglob("*.py")}

@@ -14,11 +14,11 @@ clients = 12
 note = "<script>alert('settings')</script>"
 
 [local]
-kind = "sgd"
+piece = "sgd"
 lr = 0.1
 
 [[uplink]]
-kind = "qsgd"
+piece = "qsgd"
 levels = 2
 
 [run]

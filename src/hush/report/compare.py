@@ -8,25 +8,21 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hush.core.columns import AXES, TOTALS, column
+from hush.core.columns import AXES, EVERYWHERE, TOTALS, column
 from hush.privacy.shown import in_one_line
 from hush.report import formatting, markup
+from hush.report.assets import scripts
+from hush.report.curves_page import logarithmic
+from hush.report.interactive import Curve, First, chart_section
 from hush.report.plots import SIZE, Line, chart, check, lines
 from hush.report.privacy_page import spent_by_each
+from hush.report.same_data import data_section, differing
+from hush.report.side_by_side import algorithms, best_section, settings_section
 from hush.report.style import Drawing, settled, write_png
 from hush.store import load_records, load_settings, load_table
 from hush.store.files import CLIENTS
 from hush.store.reading import load_status, require_run
-from hush.store.records import (
-    Point,
-    costs,
-    final,
-    flat,
-    measures,
-    points,
-    series,
-    summary,
-)
+from hush.store.records import Point, costs, final, flat, measures, points, series, summary
 
 __all__ = ["compare", "load_records", "table", "write_comparison"]
 
@@ -63,14 +59,46 @@ def write_comparison(folders: Sequence[str | Path], out: Path) -> Path:
     out = Path(out)
     path = out if out.suffix == ".html" else out / "comparison.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = _summary(runs)
-    for measure in _common(runs):
-        drawn = "".join(_figure(runs, measure, against, path.parent) for against in _axes(runs))
-        body += [f"<h2>{markup.text(column(measure).label.capitalize())}</h2>", f'<div class="grid two">{drawn}</div>']
-    body += _spent(runs, path.parent)
-    body += _sources(folders, runs)
+    settings = [flat(run.settings) for run in runs]
     title = ", ".join(Path(folder).resolve().name for folder in folders)
-    return markup.write(path, markup.document(title, "hush, comparison of runs", body))
+    body = [
+        *data_section([(run.label, run.folder, run.settings) for run in runs]),
+        *_summary(runs),
+        *_curves(runs, title, path.parent),
+        *settings_section([run.label for run in runs], settings),
+        *_spent(runs, path.parent),
+        *_sources(folders, runs),
+    ]
+    return markup.write(path, markup.document(title, "hush, comparison of runs", body, scripts()))
+
+
+def _curves(runs: list[Run], title: str, files: Path) -> list[str]:
+    """The chart; where scripts do not run, the still pictures."""
+    pictures: list[str] = []
+    for measure in _common(runs):
+        figures = {against: _figure(runs, measure, against, files) for against in _axes(runs)}
+        drawn = "".join(shown for against, shown in figures.items() if column(against).shown_in == EVERYWHERE)
+        heading = markup.text(column(measure).label.capitalize())
+        pictures += [f"<h3>{heading}</h3>", f'<div class="grid two">{drawn}</div>']
+    measure, against = _common(runs)[0], _axes(runs)[0]
+    first = First(against, measure, *logarithmic(_overlay(runs, measure, against, SIZE)))
+    return ["<h2>Curves</h2>", *chart_section(title, _chart_curves(runs), first, pictures)]
+
+
+def _chart_curves(runs: list[Run]) -> list[Curve]:
+    """A curve for each point of each run, with all settings of numbers in which they differ."""
+    settings = [flat(run.settings) for run in runs]
+    varied = [name for name in differing(settings) if all(_is_number(each.get(name, 0)) for each in settings)]
+    curves = []
+    for run, each, algorithm in zip(runs, settings, algorithms([run.label for run in runs], settings), strict=True):
+        own = {name: float(each[name]) for name in varied if name in each}
+        for line, point in zip(lines(run.records, run.label), points(run.records), strict=True):
+            curves.append(Curve(line.label, line.frame, run.label, algorithm, own | point.settings))
+    return curves
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _figure(runs: list[Run], measure: str, against: str, files: Path) -> str:
@@ -128,7 +156,7 @@ def _overlay(runs: list[Run], measure: str | None, against: str, size: tuple[flo
         except ValueError as error:
             raise ValueError(f"{run.label}: {error}") from None
         these += lines(run.records, run.label)
-    return chart(these, measure, against, size)
+    return chart(these, measure, against, size, entries_inside=0)
 
 
 def _table(runs: list[Run]) -> pd.DataFrame:
@@ -167,19 +195,32 @@ def _summary(runs: list[Run]) -> list[str]:
     reached = _common(runs)
     spent = costs(found)
     target = f"{column(reached[0]).label} {formatting.in_words(reached[0], found['target'].iloc[0])}"
-    heads = [*names, "rounds", *map(_label, reached), f"sent until {target}", *map(_label, spent)]
+    until = markup.Head(f"sent until {target}", "bits_to_target")
+    heads: list[str | markup.Head] = [*names, _head("round"), *map(_head, reached), until, *map(_head, spent)]
     rows = [
         [
             *(_name(row[name]) for name in names),
-            formatting.count(row["round"]),
-            *(formatting.with_spread(name, row[name], row[f"{name}_deviation"]) for name in reached),
-            formatting.bits(row["bits_to_target"]) if math.isfinite(row["bits_to_target"]) else "not reached",
-            *(formatting.in_words(name, row[name]) for name in spent),
+            markup.Cell(formatting.count(row["round"]), row["round"]),
+            *(_measured(row, name) for name in reached),
+            markup.Cell(_until(row["bits_to_target"]), row["bits_to_target"]),
+            *(markup.Cell(formatting.in_words(name, row[name]), row[name]) for name in spent),
         ]
         for row in ({str(key): value for key, value in each.items()} for each in found.to_dict("records"))
     ]
     note = "final mean ± standard deviation over repetitions"
-    return [f"<h2>At the end<small>{note}</small></h2>", markup.table("summary", heads, rows, len(names))]
+    body = [f"<h2>At the end<small>{note}</small></h2>", markup.table("summary", heads, rows, len(names))]
+    labels = [run.label for run in runs]
+    named = algorithms(labels, [flat(run.settings) for run in runs])
+    return body + best_section(found, dict(zip(labels, named, strict=True)), reached[0])
+
+
+def _measured(row: dict[str, Any], name: str) -> markup.Cell:
+    mean, spread = row[name], row[f"{name}_deviation"]
+    return markup.Cell(formatting.with_spread(name, mean, spread), mean, spread)
+
+
+def _until(bits: float) -> str:
+    return formatting.bits(bits) if math.isfinite(bits) else "not reached"
 
 
 def _spent(runs: list[Run], files: Path) -> list[str]:
@@ -198,13 +239,13 @@ def _spent(runs: list[Run], files: Path) -> list[str]:
     return [f"<h2>What each client spent<small>{note}</small></h2>", *drawn] if drawn else []
 
 
-def _label(name: str) -> str:
-    return column(name).label
+def _head(name: str) -> markup.Head:
+    return markup.Head(column(name).label, name)
 
 
-def _name(value: Any) -> str:
+def _name(value: Any) -> str | markup.Cell:
     if isinstance(value, float):
-        return f"{value:g}" if math.isfinite(value) else ""  # a setting that this run did not sweep
+        return markup.Cell(f"{value:g}", value) if math.isfinite(value) else ""  # a setting that this run did not sweep
     return str(value)
 
 

@@ -26,14 +26,24 @@ def unit(name: str, largest: float) -> Unit:
     >>> unit("uplink_bits", 3.2e9).name
     'Gbit'
     """
+    steps = units(name)
+    return next((step for least, step in steps if largest >= least), steps[-1][1])
+
+
+def units(name: str) -> list[tuple[float, Unit]]:
+    """All units of a column, the largest first, each with the least value that is shown in it.
+
+    >>> units("accuracy")
+    [(0, Unit(size=0.01, name='%'))]
+    """
     counted_in = column(name).unit
     if counted_in == "share":
-        return Unit(0.01, "%")
+        return [(0, Unit(0.01, "%"))]
     if counted_in == "bit":
-        return next((step for step in BIT_UNITS if largest >= step.size), BIT_UNITS[-1])
+        return [(0 if step.size == 1 else step.size, step) for step in BIT_UNITS]
     if counted_in == "s":
-        return next((step for least, step in TIME_UNITS if largest >= least), TIME_UNITS[2][1])
-    return Unit(1, "")
+        return [*TIME_UNITS]
+    return [(0, Unit(1, ""))]
 
 
 def label(name: str, largest: float = 0.0) -> str:

@@ -2,12 +2,14 @@
 
 import base64
 import html
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from hush.report import assets
 from hush.report.style import svg
 from hush.store import atomically
 
@@ -31,11 +33,11 @@ h2 small { font-weight: 400; font-size: 14px; color: var(--soft); margin-left: 8
 .banner.fair { background: var(--fair-back); border-color: var(--fair); }
 .banner.bad { background: var(--bad-back); border-color: var(--bad); }
 .banner.note { background: var(--note-back); border-color: var(--accent); }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 12px; margin: 0; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(144px, 1fr)); gap: 12px; margin: 0; }
 .facts div, .card, figure { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 .facts div { padding: 12px 16px; }
 .facts dt { color: var(--soft); font-size: 13px; }
-.facts dd { margin: 0; font-size: 21px; font-weight: 600; letter-spacing: -0.01em; }
+.facts dd { margin: 0; font-size: 20px; font-weight: 600; letter-spacing: -0.01em; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 10px; background: var(--card); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 8px 16px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
@@ -43,7 +45,8 @@ th { white-space: normal; vertical-align: bottom; font-weight: 600; font-size: 1
 tr:last-child td { border-bottom: 0; }
 td.name, th.name { text-align: left; }
 #privacy td + td { white-space: normal; }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); gap: 14px; align-items: start; }
+.grid, .slots { display: grid; gap: 14px; align-items: start; }
+.grid { grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); }
 @media (min-width: 900px) { .grid.two { grid-template-columns: 1fr 1fr; } }
 figure { margin: 0; padding: 12px 12px 10px; min-width: 0; }
 figure.wide { max-width: 860px; }
@@ -51,10 +54,10 @@ figure svg { display: block; width: 100%; height: auto; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif !important; }
 figcaption { color: var(--soft); font-size: 13px; padding: 6px 4px 0; }
-.slots { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 12px; align-items: start; }
+.slots { grid-template-columns: repeat(auto-fill, minmax(min(250px, 100%), 1fr)); }
 .card { padding: 12px 16px; overflow-wrap: anywhere; }
 .card h3 { margin: 0 0 6px; font-size: 14px; color: var(--accent); }
-.card dl { display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; margin: 0; font-size: 13px; }
+.card dl { display: grid; grid-template-columns: auto minmax(45%, 1fr); gap: 2px 12px; margin: 0; font-size: 13px; }
 .card dt { color: var(--soft); }
 .card dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
 details { margin-top: 12px; }
@@ -70,18 +73,20 @@ def text(value: Any) -> str:
     return html.escape(str(value), quote=True)
 
 
-def document(title: str, kicker: str, body: Iterable[str]) -> str:
-    """A page that needs nothing but itself."""
+def document(title: str, kicker: str, body: Iterable[str], scripts: Sequence[str] = ()) -> str:
+    """A page that needs nothing but itself; only these `scripts` run on it."""
     # The policy makes it so: even if something slipped in, the browser would neither run nor fetch it.
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    style = STYLE + assets.style() if scripts else STYLE
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{assets.policy(scripts)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
         f"<header><p>{text(kicker)}</p><h1>{text(title)}</h1></header>\n"
         + "\n".join(body)
-        + "\n</main>\n</body>\n</html>\n"
+        + "\n</main>\n"
+        + "".join(f"<script>{script}</script>\n" for script in scripts)
+        + "</body>\n</html>\n"
     )
 
 
@@ -95,17 +100,57 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return '<dl class="facts">' + "".join(f"<div>{_pair(*pair)}</div>" for pair in pairs) + "</dl>"
 
 
-def table(name: str, heads: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
+class Cell(NamedTuple):
+    """A cell that says a number: what is shown, and what it is sorted by and downloaded as."""
+
+    said: str
+    value: float
+    deviation: float | None = None
+
+
+class Different(NamedTuple):
+    """A cell that is marked as not the same as its neighbours."""
+
+    said: str
+
+
+class Head(NamedTuple):
+    """A heading, and the name of its column in a file."""
+
+    said: str
+    name: str
+
+
+def table(
+    name: str, heads: Sequence[str | Head], rows: Iterable[Sequence[str | Cell | Different]], names: int = 1
+) -> str:
     """A table; the first `names` columns say what a row is about."""
 
-    def row(tag: str, cells: Sequence[str]) -> str:
-        marks = (' class="name"' if column < names else "" for column in range(len(cells)))
-        inner = (f"<{tag}{mark}>{text(cell)}</{tag}>" for mark, cell in zip(marks, cells, strict=True))
-        return f"<tr>{''.join(inner)}</tr>"
+    def row(tag: str, cells: Sequence[str | Cell | Different | Head]) -> str:
+        assert len(cells) == len(heads), f"a row of {len(cells)} cells under {len(heads)} headings"
+        return f"<tr>{''.join(_cell(tag, cell, place < names) for place, cell in enumerate(cells))}</tr>"
 
     body = "\n".join(row("td", cells) for cells in rows)
     inner = f"<thead>{row('th', heads)}</thead>\n<tbody>{body}</tbody>"
     return f'<div class="scroll"><table id="{text(name)}">{inner}</table></div>'
+
+
+def _cell(tag: str, cell: str | Cell | Different | Head, is_name: bool) -> str:
+    kinds = " ".join(["name"] * is_name + ["differs"] * isinstance(cell, Different))
+    mark = f' class="{kinds}"' if kinds else ""
+    return f"<{tag}{mark}{_facts_of(cell)}>{text(cell if isinstance(cell, str) else cell.said)}</{tag}>"
+
+
+def _facts_of(cell: str | Cell | Different | Head) -> str:
+    """What scripts read of a cell or a heading."""
+    if isinstance(cell, str | Different):
+        return ""
+    if isinstance(cell, Head):
+        return f' data-name="{text(cell.name)}"'
+    said = f' data-value="{float(cell.value)!r}"'
+    if cell.deviation is None or not math.isfinite(cell.deviation):
+        return said
+    return f'{said} data-deviation="{float(cell.deviation)!r}"'
 
 
 def figure(name: str, drawn: Figure, alternative: str, caption: str, kind: str = "") -> str:

@@ -7,34 +7,21 @@ from typing import Any
 
 import pandas as pd
 
-from hush.core.columns import AXES, EVERYWHERE, TABLES, TOTALS, column
+from hush.core.columns import EVERYWHERE, TOTALS, column
 from hush.report import formatting, markup
+from hush.report.assets import scripts
 from hush.report.classes import Counts, picture
+from hush.report.curves_page import curves_section, summary_section
 from hush.report.devices_page import devices_section
 from hush.report.own_data_page import own_data_section
-from hush.report.plots import chart, lines
 from hush.report.posterior_page import calibration_section, posterior_section
 from hush.report.privacy_page import privacy_section, updates_section
-from hush.report.style import settled, write_png
+from hush.report.style import write_png
 from hush.store import Unreadable, files, load_records, load_table
 from hush.store.manifest import matches
 from hush.store.reading import damaged, load_archive, load_or_warn, load_settings, load_status, require_run, was_killed
-from hush.store.records import (
-    Point,
-    costs,
-    flat,
-    information,
-    lost,
-    measures,
-    points,
-    repetitions,
-    summary,
-    swept,
-)
+from hush.store.records import flat, measures, points, summary
 
-# Of one run, a curve against its local steps would look like the one against its rounds.
-AGAINST = [name for name in AXES if column(name).shown_in <= TABLES]
-SMALL = (3.9, 2.9)  # three in a row, with their text as large as the page's
 BANNERS = {
     "finished": ("good", "Finished."),
     "interrupted": ("fair", "Interrupted."),
@@ -62,9 +49,9 @@ def write_report(folder: Path) -> Path:
         _banner(status, len(records)),
         *_damage(folder),
         *_numbers(records, status, counts, settings, _said(folder)),
+        *curves_section(records, folder),
         *privacy_section(folder, status),
         *devices_section(folder),
-        *_curves(records, folder),
         *calibration_section(folder),
         *posterior_section(folder),
         *own_data_section(folder),
@@ -74,7 +61,7 @@ def write_report(folder: Path) -> Path:
         *_versions(load_or_warn(files.VERSIONS.path(folder), "what computed it"), status),
     ]
     title = folder.resolve().name
-    return markup.write(files.REPORT.path(folder), markup.document(title, "hush, report of a run", body))
+    return markup.write(files.REPORT.path(folder), markup.document(title, "hush, report of a run", body, scripts()))
 
 
 def _damage(folder: Path) -> list[str]:
@@ -118,7 +105,10 @@ def _said(folder: Path) -> list[tuple[str, str]]:
     if table is None:
         return []
     sent = table["uplink_bits"]
-    return [("sent by one client", f"median {formatting.bits(sent.median())}, most {formatting.bits(sent.max())}")]
+    return [
+        ("sent by one client, median", formatting.bits(sent.median())),
+        ("sent by one client, most", formatting.bits(sent.max())),
+    ]
 
 
 def _numbers(
@@ -143,68 +133,13 @@ def _numbers(
         pairs += [(column("seconds").label, formatting.seconds(float(records["seconds"].max())))]
     if "compile_seconds" in status:
         pairs += [("time to compile", formatting.seconds(float(status["compile_seconds"])))]
-    return [markup.facts(pairs), *_summary(records, found)]
+    return [markup.facts(pairs), *summary_section(records, found)]
 
 
 def _clients(settings: str) -> int | None:
     found = tomllib.loads(settings).get("task", {})
     clients = found.get("clients") if isinstance(found, dict) else None
     return clients if isinstance(clients, int) else None
-
-
-def _summary(records: pd.DataFrame, found: list[Point]) -> list[str]:
-    several = records["repetition"].nunique() > 1
-    note = "mean ± standard deviation over repetitions" if several else "one repetition"
-    columns = [*measures(records), *costs(records)]
-    names = swept(records)
-    heads = [*names, "rounds", *(column(name).label for name in columns)]
-    rows = [
-        [
-            *(f"{value:g}" for value in point.settings.values()),
-            formatting.count(point.frame["round"].max()),
-            *(_cell(point.frame, name) for name in columns),
-        ]
-        for point in found
-    ]
-    heading = f"<h2>At the end<small>{note}</small></h2>"
-    return [heading, markup.table("summary", heads, rows, len(names))]
-
-
-def _cell(frame: pd.DataFrame, name: str) -> str:
-    """A final mean and spread, and how many repetitions have no number to add to it."""
-    said = formatting.with_spread(name, *summary(frame, name))
-    gone, count = lost(frame, name), repetitions(frame)
-    return f"{said} ({gone} of {count} not finite)" if 0 < gone < count else said
-
-
-def _curves(records: pd.DataFrame, folder: Path) -> list[str]:
-    body: list[str] = []
-    for measure in measures(records):
-        axes = [name for name in AGAINST if name in records.columns]
-        drawn = [_curve(records, measure, name, folder, as_file=column(name).shown_in == EVERYWHERE) for name in axes]
-        heading = column(measure).label.capitalize()
-        body += [f"<h2>{markup.text(heading)}</h2>", f'<div class="grid">{"".join(drawn)}</div>']
-    others = [_curve(records, name, "round", folder) for name in information(records)]
-    if others:
-        body += ["<h2>Also seen<small>means over the clients and rounds since the last evaluation</small></h2>"]
-        body += [f'<div class="grid">{"".join(others)}</div>']
-    return body
-
-
-def _curve(records: pd.DataFrame, measure: str, against: str, folder: Path, as_file: bool = False) -> str:
-    path = files.CURVES.path(folder, f"{measure}-{against}")
-    drawn = settled(chart(lines(records), measure, against, SMALL))
-    if as_file:
-        write_png(drawn, path)
-    said = f"{column(measure).label} against {formatting.cost(against)}"
-    band = "mean, and band from the lowest to the highest repetition" if records["repetition"].nunique() > 1 else ""
-    caption = f"{said[0].upper()}{said[1:]}" + (f": {band}." if band else ".")
-    if column(measure).role == "information":
-        caption += f" It is {column(measure).meaning}."
-    ends = "; ".join(
-        ": ".join(part for part in (point.label, _cell(point.frame, measure)) if part) for point in points(records)
-    )
-    return markup.figure(path.stem, drawn, f"Curve of {said}. At the end: {ends}.", caption)
 
 
 def _classes(counts: Counts | None, folder: Path) -> list[str]:

@@ -70,19 +70,25 @@ def lines(records: pd.DataFrame, label: str | None = None) -> list[Line]:
     return [Line(": ".join(part for part in (label, point.label) if part), point.frame) for point in points(records)]
 
 
-def chart(these: Sequence[Line], measure: str, against: str, size: tuple[float, float] = SIZE) -> Drawing:
-    """A figure of its own with these lines; higher where the legend is long."""
+def chart(
+    these: Sequence[Line],
+    measure: str,
+    against: str,
+    size: tuple[float, float] = SIZE,
+    entries_inside: int = ENTRIES_INSIDE,
+) -> Drawing:
+    """A figure of its own with these lines; higher where the legend has more entries than may stand inside the axes."""
     figure = drawing(*size)
     ax = figure.subplots()
-    draw(ax, these, measure, against)
+    draw(ax, these, measure, against, entries_inside)
     legend = ax.get_legend()
-    if legend is not None and len(legend.get_texts()) > ENTRIES_INSIDE:
+    if legend is not None and len(legend.get_texts()) > entries_inside:
         rows = -(-len(legend.get_texts()) // legend._ncols)  # type: ignore[attr-defined]
         figure.set_size_inches(size[0], size[1] + 0.19 * (rows + 1))
     return figure
 
 
-def draw(ax: Axes, these: Sequence[Line], measure: str, against: str) -> None:
+def draw(ax: Axes, these: Sequence[Line], measure: str, against: str, entries_inside: int = ENTRIES_INSIDE) -> None:
     """Add lines to axes, and set these to words and units that fit all that is on them."""
     dress(ax)
     before = len(_curves(ax))
@@ -97,7 +103,7 @@ def draw(ax: Axes, these: Sequence[Line], measure: str, against: str) -> None:
     within = formatting.label(against, width if np.isfinite(width) else 0.0)
     ax.set_xlabel(within if ax.get_xscale() == "linear" else column(against).label)
     ax.set_ylabel(formatting.label(measure, height if np.isfinite(height) else 0.0))
-    _legend(ax)
+    _legend(ax, entries_inside)
 
 
 def _look(number: int, total: int) -> tuple[Any, Any]:
@@ -157,7 +163,7 @@ def _far_apart(ax: Axes, against: str) -> bool:
     return column(against).unit == "bit" and min(x.min() for x in places) > 0 and max(ends) > FAR * min(ends)
 
 
-def _legend(ax: Axes) -> None:
+def _legend(ax: Axes, entries_inside: int) -> None:
     handles = [line for line in _curves(ax) if line.get_label()]
     named = [str(line.get_label()) for line in handles]
     bands = [band for band in ax.collections if str(band.get_gid()).startswith("band of ")]
@@ -165,7 +171,7 @@ def _legend(ax: Axes) -> None:
     if not handles:
         return
     place: dict[str, Any] = {"loc": "best"}
-    if len(handles) > ENTRIES_INSIDE:
+    if len(handles) > entries_inside:
         columns = max(1, min(4, int(12 * _width(ax) / (max(map(len, named)) + 6))))
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": columns}
     # Names are the user's: shown as they are, never read as formulas, even if they begin with an underscore.
