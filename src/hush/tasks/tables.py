@@ -140,8 +140,8 @@ def made_of(
     ids: Array = columns[client] if clients else client
     problem = arrays(x, columns[target], ids, test=held_out, **given)
     found_here = problem.names.from_data or bool(encoding.categories)
-    names = replace(problem.names, features=encoding.names, from_data=found_here, standardised=standardise)
-    return replace(problem, names=names)
+    said = replace(problem.names, features=encoding.names, from_data=found_here, standardised=standardise)
+    return replace(problem, names=said)
 
 
 def _features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
