@@ -4,6 +4,7 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ class Entry(NamedTuple):
 
 def read(folder: Path, name: str, links: list[str]) -> Entry:
     """A run folder as an entry; `links` are its files that lead out of what is viewed, and are not followed."""
-    began = min((path.stat().st_mtime for path in _own(folder, links)), default=0.0)
+    began = min(_times(folder, links), default=0.0)
     try:
         if links:
             raise Unreadable(f"{', '.join(links)} leads out of the folder that is viewed, and is not followed")
@@ -204,10 +205,12 @@ def _damage(folder: Path, writing: bool) -> str:
     return "; ".join([*said, *([f"not as written: {', '.join(changed)}"] if changed else [])])
 
 
-def _own(folder: Path, links: list[str]) -> Iterator[Path]:
+def _times(folder: Path, links: list[str]) -> Iterator[float]:
+    """When the files of a run were last written; some of them only when it began."""
     for file in FILES:
-        if "*" not in file.name and file != MANIFEST and file.name not in links and file.path(folder).is_file():
-            yield file.path(folder)
+        if "*" not in file.name and file != MANIFEST and file.name not in links:
+            with suppress(OSError):  # not there, or gone just now
+                yield file.path(folder).stat().st_mtime
 
 
 def _without_path(message: str, folder: Path) -> str:

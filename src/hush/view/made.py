@@ -36,7 +36,8 @@ class Pages:
         return self._page(_comparison, runs)
 
     def _page(self, make: Make, runs: Sequence[Known]) -> bytes:
-        about = (make, *((run.folder, run.state) for run in runs))
+        # A run that was killed has changed no file.
+        about = (make, *((run.folder, run.state, run.entry.status) for run in runs))
         with self._one_at_a_time:
             for run in runs:
                 _check_links(run)

@@ -97,8 +97,9 @@ def _foreign(title: str, make: Callable[[], bytes]) -> Response:
     """A page that is made of a run's files, or the reason why it cannot be."""
     try:
         return HTMLResponse(make(), headers={"Content-Security-Policy": FOREIGN})
-    except (OSError, ValueError, RuntimeWarning) as error:
-        return _own_page(message(title, "bad", f"This cannot be shown: {error}"), 422)
+    except Exception as error:  # a damaged folder fails in many ways, and is no reason for the list to end
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return _own_page(message(title, "bad", f"This cannot be shown: {reason}"), 422)
 
 
 @contextlib.contextmanager

@@ -42,7 +42,10 @@ def _text(line: bytes) -> str:
 
 
 def _rows(names: list[str], lines: list[bytes]) -> list[Row]:
-    found = [values for values in csv.reader(map(_text, lines)) if values]
+    try:
+        found = [values for values in csv.reader(map(_text, lines)) if values]
+    except csv.Error as error:
+        raise Unreadable(f"is no table of records: {error}") from error
     for values in found:
         if len(values) != len(names):
             raise Unreadable(f"is no table of records: a row has {len(values)} values for {len(names)} columns")
