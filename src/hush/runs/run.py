@@ -91,7 +91,7 @@ def run(
     folder, resume, replace     write a run folder as the run goes; go on from the checkpoint that is in it, with the
                                 same algorithm, problem and seed; or replace the run that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
-    progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
+    progress                    show how it gets on: live on a terminal and in a notebook, lines elsewhere; or nothing
     on_evaluate                 a function that is told of each evaluation once it is written, or a tracker of
                                 `hush.trackers`; where it fails, the run stops, and can be resumed
     """

@@ -41,19 +41,20 @@ def check(callback: Any) -> None:
 
 def accompanied(callback: OnEvaluate | None, run: Callable[[], Result]) -> Result:
     """Run with a callback open, where it can be opened; whatever it does when it is closed, the result is not lost."""
-    if not isinstance(callback, AbstractContextManager):
+    opened: Any = callback
+    if callback is None or not isinstance(opened, AbstractContextManager):
         return run()
-    callback.__enter__()
+    opened.__enter__()
     try:
         result = run()
     except BaseException as error:
         try:
-            callback.__exit__(type(error), error, error.__traceback__)
+            opened.__exit__(type(error), error, error.__traceback__)
         except Exception as another:  # what ended the run says more
             error.add_note(f"and {name_of(callback)} could not be closed: {_in_words(another)}")
         raise
     try:
-        callback.__exit__(None, None, None)
+        opened.__exit__(None, None, None)
     except Exception as error:
         message = f"the run has ended well, but {name_of(callback)} could not be closed: {_in_words(error)}"
         raise CallbackFailed(message, result) from error
