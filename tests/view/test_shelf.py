@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -180,7 +181,7 @@ class TestLive:
         shelf = Shelf(tmp_path)
         hurried = shelf.look(-1)
         assert (len(hurried.runs), hurried.unread) == (0, 5)
-        assert "reading <span>5</span> more" in list_page(hurried, Asked(), "runs")
+        assert "reading <span>5</span> more" in list_page(hurried, Asked(), Path("runs"))
         assert len(shelf.look(600).runs) == 5
 
 
@@ -226,7 +227,7 @@ class TestDamage:
         assert found["broken"].status == "damaged"
         assert reason in found["broken"].message
         assert str(tmp_path) not in found["broken"].message
-        assert "damaged" in list_page(Shelf(tmp_path).look(600), Asked(), "runs")
+        assert "damaged" in list_page(Shelf(tmp_path).look(600), Asked(), Path("runs"))
 
     def test_nonsense_in_the_files_is_no_reason_to_fail(self, tmp_path):
         with RunFolder(tmp_path / "run") as files:
@@ -245,7 +246,7 @@ class TestDamage:
         assert set(entries(root)) == {"run"}
         assert entries(root)["run"].status == "damaged"
         assert "records.csv leads out" in entries(root)["run"].message
-        assert "0.777" not in list_page(Shelf(root).look(600), Asked(), "runs")
+        assert "0.777" not in list_page(Shelf(root).look(600), Asked(), Path("runs"))
 
     def test_a_folder_that_is_none_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="nowhere is no folder"):
@@ -288,13 +289,13 @@ class TestList:
     def test_names_are_shown_and_never_obeyed(self):
         bad = "<script>alert('x')</script>\"'&"
         entry = Entry(bad, 0.0, "finished", bad, bad, bad, 1, 2, "accuracy", 0.5, 1, 1.0, 1.0, bad)
-        page = list_page(Look(1, {"k": Known(None, entry, (), 1)}, {}, 0), Asked(words=bad), bad)
+        page = list_page(Look(1, {"k": Known(None, entry, (), 1)}, {}, 0), Asked(words=bad), Path(bad))
         assert "<script>" not in page
         assert "alert('x')" not in page
         assert page.count("&lt;script&gt;") >= 7
 
     def test_every_column_says_how_it_is_sorted(self):
-        page = list_page(self.looked(), Asked("a b", "bits"), "runs")
+        page = list_page(self.looked(), Asked("a b", "bits"), Path("runs"))
         for name in SORTS:
             assert f'data-sort="{name}"' in page
         assert '/?q=a+b&amp;sort=bits&amp;turned=1"' in page  # once more turns it round

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -73,7 +74,7 @@ def text_of(entry: Entry) -> str:
     return f"{entry.name} {entry.algorithm} {entry.task} {entry.status} {entry.message}".casefold()
 
 
-def list_page(look: Look, asked: Asked, folder: str) -> str:
+def list_page(look: Look, asked: Asked, folder: Path) -> str:
     """The whole page."""
     runs = shown(look, asked)
     body = [
@@ -85,7 +86,7 @@ def list_page(look: Look, asked: Asked, folder: str) -> str:
         '<p id="none"' + (" hidden" if runs else "") + f">{markup.text(_nothing(look))}</p>",
         '<p id="chosen"><button>Compare the selected runs</button> <span id="count" role="status"></span></p></form>',
     ]
-    return page(folder, body, f' data-version="{look.version}"')
+    return page(folder.name or str(folder), body, f"hush, runs in {folder}", f' data-version="{look.version}"')
 
 
 def _nothing(look: Look) -> str:
@@ -189,14 +190,14 @@ def _when(began: float) -> str:
     return f'<time datetime="{moment.isoformat(timespec="seconds")}">{moment:%Y-%m-%d %H:%M}</time>'
 
 
-def page(title: str, body: Iterable[str], attributes: str = "") -> str:
+def page(title: str, body: Iterable[str], kicker: str = "hush, runs", attributes: str = "") -> str:
     """A page of the viewer's own; what it may load is said in the answer's headers."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{markup.text(title)}</title>\n<link rel="icon" href="data:,">\n'
         '<link rel="stylesheet" href="/page.css">\n<script src="/page.js" defer></script>\n</head>\n'
-        f"<body{attributes}>\n<main>\n<header><p>hush, runs</p><h1>{markup.text(title)}</h1></header>\n"
+        f"<body{attributes}>\n<main>\n<header><p>{markup.text(kicker)}</p><h1>{markup.text(title)}</h1></header>\n"
         + "\n".join(body)
         + "\n</main>\n</body>\n</html>\n"
     )

@@ -57,7 +57,7 @@ class Viewer:
         asked = request.query_params
         sort = asked.get("sort", "")
         how = Asked(asked.get("q", ""), sort if sort in SORTS else Asked().sort, asked.get("turned") == "1")
-        return _own_page(list_page(self.shelf.look(), how, str(self.shelf.root)))
+        return _own_page(list_page(self.shelf.look(), how, self.shelf.root))
 
     def changes(self, request: Request) -> Response:
         """What is different since a version of the list."""
@@ -90,7 +90,8 @@ def _own(name: str) -> str:
 
 
 def _own_page(text: str, status: int = 200) -> Response:
-    return HTMLResponse(text, status, headers={"Content-Security-Policy": OWN})
+    # A folder's name need not be text at all.
+    return HTMLResponse(text.encode("utf-8", "replace"), status, headers={"Content-Security-Policy": OWN})
 
 
 def _foreign(title: str, make: Callable[[], bytes]) -> Response:
