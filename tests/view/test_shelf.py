@@ -96,9 +96,7 @@ class TestEntries:
         written(tmp_path / "run", evaluation, privacy=PRIVATE | {"lanes": 2})
         entry = entries(tmp_path)["run"]
         assert entry.epsilon == 2.50001
-        assert "δ = 1e-05; protected is one client; trusted is the server" in entry.privacy
-        assert "of one lane of 2" in entry.privacy
-        assert "together cost more" in entry.privacy
+        assert entry.privacy == "δ = 1e-05; one client; trusted: the server; one lane of 2, together more"
         assert "2.51<small>" in row("key", entry)  # never rounded down
 
     @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
-from view_samples import Asking, begin, everything, rows, written
+from view_samples import PRIVATE, Asking, begin, everything, rows, written
 
 from hush.app.main import app
 from hush.store import RunFolder
@@ -174,9 +174,13 @@ class TestWhatThereIs:
     @pytest.mark.usefixtures("unpainted")
     def test_the_report_of_a_run_that_goes_on_says_so(self, asking, runs):
         with RunFolder(runs / "live") as files:
-            begin(files)
-            files.append(rows(10))
-            assert "Still running" in asking.get(address(runs, "live"))[1]
+            begin(files, privacy=PRIVATE)
+            files.append(rows(10, epsilon=0.75))
+            page = asking.get(address(runs, "live"))[1]
+            assert "Still running when this page was written.</strong> 10 of 40 rounds." in page
+            # Its status is of its beginning, where it had spent nothing.
+            assert "ε, worst client" not in page
+            assert "worked out when the run ends" in page
         assert "as if killed" in asking.get(address(runs, "live"))[1]
         assert "Damaged" not in asking.get(address(runs, "live"))[1]
 

@@ -22,7 +22,7 @@ COLOURS = {
     "--line": "var(--jp-border-color2, var(--vscode-panel-border, #e2e6eb))",
     "--card": "var(--jp-layout-color0, var(--vscode-editor-background, #fffffe))",
 }
-CELL = "padding: 3px 10px; text-align: right; white-space: nowrap"
+CELL = "color: var(--ink); padding: 3px 10px; text-align: right; white-space: nowrap"
 
 
 def as_html(records: pd.DataFrame, status: dict[str, Any], settings: dict[str, Any]) -> str:

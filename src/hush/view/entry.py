@@ -155,10 +155,10 @@ def _beside(privacy: dict[str, Any]) -> str:
     table = privacy.get("guarantee")
     if not isinstance(table, dict):
         return f"no privacy guarantee: {privacy.get('reason')}" if privacy.get("reason") else ""
-    said = f"of the worst client, at δ = {privacy.get('delta')}; protected is {table.get('what is protected')}; "
-    said += f"trusted is {str(table.get('who is trusted')).partition(':')[0]}"
+    said = f"δ = {privacy.get('delta')}; {table.get('what is protected')}; "
+    said += f"trusted: {str(table.get('who is trusted')).partition(':')[0]}"
     lanes = _whole(privacy.get("lanes"))
-    return said if lanes < 2 else f"of one lane of {lanes}, {said}; all lanes together cost more: see the report"
+    return said if lanes < 2 else f"{said}; one lane of {lanes}, together more"
 
 
 def algorithm_of(settings: dict[str, Any]) -> str:
