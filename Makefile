@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo demo-network test check bench slow dist clean torch architecture docs gallery help
+.PHONY: demo demo-network test check bench slow dist clean torch peers architecture docs gallery help
 
 help:
 	@echo "make demo   FedAvg, FedPAQ and private FedPAQ on the embedded digits under one bit budget: report in runs/demo"
@@ -18,6 +18,7 @@ help:
 	@echo "make docs   the documentation as a site in site/, to be opened from the folder: site/index.html"
 	@echo "make gallery  the pictures of docs/gallery.md, by small runs"
 	@echo "make torch  add the PyTorch extra to the environment"
+	@echo "make peers  add what some tests meet for real: TensorBoard, MLflow, Hugging Face datasets, notebooks"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +50,9 @@ check: $(READY)
 
 torch: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,torch]'
+
+peers: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
 
 dist: $(READY)
 	rm -rf dist

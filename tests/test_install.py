@@ -163,13 +163,14 @@ class TestProject:
             return {re.match(r"[\w-]+", requirement).group() for requirement in requirements}
 
         optional = PROJECT["optional-dependencies"]
-        for package, (need, extra) in extras.PACKAGES.items():
-            assert package in names(optional[extra]), need
+        for package, (need, extra, distribution) in extras.PACKAGES.items():
+            assert (distribution or package) in names(optional[extra]), need
             assert package not in names(PROJECT["dependencies"])
             in_all = extra in re.fullmatch(r"hush\[(.*)\]", *optional["all"]).group(1).split(",")
-            assert in_all == (extra != "flower")  # which holds others' packages back
-        found = {name for extra in ("report", "bayes", "plan", "torch", "flower") for name in names(optional[extra])}
-        assert found == set(extras.PACKAGES)
+            # One holds others' packages back, the other is for who has an account.
+            assert in_all == (extra not in ("flower", "wandb"))
+        found = {name for extra in optional if extra not in ("all", "dev") for name in names(optional[extra])}
+        assert found == {each.distribution or package for package, each in extras.PACKAGES.items()}
 
     def test_one_version(self):
         cited = re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         privacy,
         server,
         tasks,
+        trackers,
         uplink,
     )
     from hush.algorithms import (
@@ -55,9 +56,10 @@ if TYPE_CHECKING:
     from hush.core.ranges import parameters, ranges_of
     from hush.core.round import broadcast, client_step, server_step
     from hush.plans import plan
-    from hush.runs.errors import Diverged, Interrupted, WriteFailed
+    from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
     from hush.runs.result import Result
     from hush.runs.run import run
+    from hush.runs.telling import Evaluation
 
 one_device_per_core()
 compiled.from_environment()
@@ -87,8 +89,9 @@ _HOMES = {
     "hush.core.ranges": ("parameters", "ranges_of"),
     "hush.core.round": ("broadcast", "client_step", "server_step"),
     "hush.runs.result": ("Result",),
-    "hush.runs.errors": ("Diverged", "Interrupted", "WriteFailed"),
+    "hush.runs.errors": ("CallbackFailed", "Diverged", "Interrupted", "WriteFailed"),
     "hush.runs.run": ("run",),
+    "hush.runs.telling": ("Evaluation",),
     "hush.plans": ("plan",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -104,6 +107,7 @@ _PACKAGES = (
     "privacy",
     "server",
     "tasks",
+    "trackers",
     "uplink",
 )
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
@@ -111,7 +115,9 @@ _MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
 
 __all__ = [
     "Algorithm",
+    "CallbackFailed",
     "Diverged",
+    "Evaluation",
     "Grid",
     "InTurn",
     "Interrupted",
@@ -158,6 +164,7 @@ __all__ = [
     "server",
     "server_step",
     "tasks",
+    "trackers",
     "uplink",
 ]
 

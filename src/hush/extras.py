@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 
 class Brought(NamedTuple):
-    """What needs a package, and the extra that brings it."""
+    """What needs a package, and the extra that brings it; under another name than it is imported by, if so."""
 
     need: str
     extra: str
+    distribution: str = ""
 
 
 PACKAGES = {
@@ -16,6 +17,11 @@ PACKAGES = {
     "arviz": Brought("diagnostics and netCDF files of posterior samples need arviz", "bayes"),
     "blackjax": Brought("reference posteriors need blackjax", "bayes"),
     "optuna": Brought("a plan's search needs optuna", "plan"),
+    "starlette": Brought("hush view answers a browser with starlette", "view"),
+    "uvicorn": Brought("hush view is served by uvicorn", "view"),
+    "tensorboardX": Brought("event files for TensorBoard need tensorboardX", "tensorboard"),
+    "mlflow": Brought("records for MLflow need mlflow", "mlflow", "mlflow-skinny"),
+    "wandb": Brought("records for Weights & Biases need wandb", "wandb"),
     "flwr": Brought("a federation over Flower needs flwr", "flower"),
     "torch": Brought("a torch.nn.Module as a model needs PyTorch", "torch"),
 }

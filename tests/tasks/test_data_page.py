@@ -13,7 +13,7 @@ from hush.settings import build
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 # What stands in blocks that can be left out: extras, and what the environment of the tests has no room for.
-OPTIONAL = ("torch", "flwr_datasets")
+OPTIONAL = ("torch", "flwr_datasets", "datasets")
 
 
 def blocks(language: str) -> list[str]:

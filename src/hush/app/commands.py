@@ -24,6 +24,7 @@ def run(
     out: Path | None,
     force: bool,
     through_bytes: bool,
+    track: str | None,
     quiet: bool,
 ) -> None:
     """Run a settings file with some settings changed."""
@@ -31,13 +32,17 @@ def run(
     for change in changes:
         tables = override(tables, change)
     experiment = build(_how(tables, changed))
+    if through_bytes and track is not None:
+        raise SettingsError("", "--track is for simulations: it does not go with --through-bytes")
+    tracked = _tracked(track)
     problem = experiment.problem()
     folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
-    _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, folder=folder, replace=force)
+    how = by_bytes if through_bytes else run_algorithm
+    _run(experiment, problem, quiet, how, folder=folder, replace=force, **tracked)
 
 
-def resume(folder: Path, changed: Mapping[str, Any], quiet: bool) -> None:
+def resume(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
     tables = read(SETTINGS.path(require_run(folder)))
     if JOURNAL.path(folder).is_file():
@@ -46,7 +51,17 @@ def resume(folder: Path, changed: Mapping[str, Any], quiet: bool) -> None:
         )
     tables = _how(tables, changed)
     experiment = build(tables)
-    _run(experiment, experiment.problem(), quiet, folder=folder, resume=True, settings=tables)
+    tracked = _tracked(track)
+    _run(experiment, experiment.problem(), quiet, folder=folder, resume=True, settings=tables, **tracked)
+
+
+def _tracked(track: str | None) -> dict[str, Any]:
+    """Who is told of evaluations, if anybody is."""
+    if track is None:
+        return {}
+    from hush.trackers import tracker
+
+    return {"on_evaluate": tracker(track)}
 
 
 def _how(tables: Tables, changed: Mapping[str, Any]) -> Tables:

@@ -32,6 +32,7 @@ CODES = {
 # Errors of modules that are imported only when they are needed.
 LATER = {
     ("hush.runs.errors", "Diverged"): DIVERGED,
+    ("hush.runs.errors", "CallbackFailed"): NOT_WRITTEN,
     ("hush.data.download", "DataUnavailable"): NO_DATA,
     ("hush.store.reading", "Unreadable"): NOT_READ,
     ("hush.network.guard", "Refused"): REFUSED,

@@ -12,6 +12,7 @@ import typer
 
 from hush.app import federation
 from hush.app import plan as planning
+from hush.app import view as viewing
 from hush.app.failures import EPILOGUE, plainly, show_tracebacks
 from hush.extras import require
 from hush.version import __version__
@@ -28,6 +29,13 @@ app = typer.Typer(
 )
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+TrackOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TRACKER",
+        help="Tell a tracker of each evaluation: tensorboard=FOLDER, mlflow, mlflow=EXPERIMENT or wandb=PROJECT.",
+    ),
+]
 
 
 def _version(asked: bool) -> None:
@@ -80,6 +88,7 @@ def run(
         bool,
         typer.Option("--through-bytes", help="Make every message into bytes and back, as between machines; slower."),
     ] = False,
+    track: TrackOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Train: run the algorithm of a settings file on its task, and write a folder with records, models and a report.
@@ -91,11 +100,12 @@ def run(
     hush run my.toml --seeds 5 --out runs/first
     hush run my.toml --set local.lr=0.05 --set task.clients=50
     hush run my.toml --set 'sweep.local.lr=[0.01, 0.1, 1.0]'
+    hush run my.toml --track tensorboard=logs/first
     """
     from hush.app import commands
 
     changed = {"repetitions": seeds, "rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}
-    commands.run(settings, changes or [], changed | {"epsilon": epsilon}, out, force, through_bytes, quiet)
+    commands.run(settings, changes or [], changed | {"epsilon": epsilon}, out, force, through_bytes, track, quiet)
 
 
 @app.command()
@@ -105,6 +115,7 @@ def resume(
     rounds: Annotated[int | None, typer.Option(help="Go on to this round instead of the one first asked for.")] = None,
     bits: Annotated[float | None, typer.Option(help="Go on to this budget of uplink bits.")] = None,
     client_bits: Annotated[float | None, typer.Option(help="Go on to this budget of each client's.")] = None,
+    track: TrackOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; it ends as if it never had been.
@@ -115,7 +126,7 @@ def resume(
     """
     from hush.app import commands
 
-    commands.resume(folder, {"rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}, quiet)
+    commands.resume(folder, {"rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}, track, quiet)
 
 
 @app.command()
@@ -280,6 +291,7 @@ def paper(
 
 
 app.command()(plainly(planning.plan))
+app.command()(plainly(viewing.view))
 for command in federation.COMMANDS:
     app.command()(plainly(command))
 

@@ -19,6 +19,14 @@ class Interrupted(KeyboardInterrupt):
         self.result, self.signal = result, signal
 
 
+class CallbackFailed(RuntimeError):
+    """`on_evaluate` failed. `result` holds all up to there, and a run folder can be resumed."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class WriteFailed(OSError):
     """The run folder could not be written. `result` holds all up to there, `save` writes it elsewhere."""
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from hush.core.columns import in_order, together
-from hush.runs import own_data
+from hush.runs import own_data, telling
 from hush.runs.advancing import Advancing
-from hush.runs.errors import Diverged, Interrupted, WriteFailed
+from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
 from hush.runs.limits import Limits
 from hush.runs.progress import Display
 from hush.runs.result import OWN, Result, write_all
@@ -53,6 +53,7 @@ class Loop:
         self.own: dict[str, np.ndarray[Any, Any]] = {}  # the last measures on each client's own data, [lanes, N]
         self.alive = np.ones(len(simulation.lanes), bool)
         self.how_to_go_on = "hush resume"
+        self.on_evaluate: telling.OnEvaluate | None = None
 
     def restore(self, state: dict[str, np.ndarray[Any, Any]]) -> None:
         """Go on from a checkpoint: what came after it is run again. Refuses one that this run cannot go on from."""
@@ -187,8 +188,21 @@ class Loop:
         if self.files is not None:
             self.files.append(rows)
         self._notice_divergence(columns.get("train_loss", np.zeros(1)), display)
+        self._tell(rows)
         latest = columns | ({"epsilon": worst} if self.spending else {})
         return {name: together(name, values) for name, values in latest.items()}
+
+    def _tell(self, rows: list[Row]) -> None:
+        """Tell of an evaluation whoever wants to know; a failure ends the run, with all that there is written."""
+        if self.on_evaluate is None:
+            return
+        beside = telling.beside_epsilon(self.spending)
+        where, copies = None if self.files is None else self.files.path, [dict(row) for row in rows]
+        try:
+            self.on_evaluate(telling.Evaluation(self.simulation.round, copies, self.settings, beside, where))
+        except Exception as error:
+            message = telling.failed(self.on_evaluate, error, self.simulation.round) + self._how_to_go_on()
+            raise CallbackFailed(message, self._end("failed", message)) from error
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)

@@ -1,4 +1,7 @@
-"""How a run is getting on: a live line on a terminal, plain lines elsewhere, and never a reason for a run to fail."""
+"""How a run is getting on: a live line on a terminal or in a notebook, plain lines elsewhere.
+
+It is never a reason for a run to fail.
+"""
 
 import contextlib
 import os
@@ -16,6 +19,7 @@ from hush.core.columns import COLUMNS
 from hush.report import formatting
 
 SECONDS_BETWEEN_LINES = 1.0
+SECONDS_BETWEEN_LOOKS = 0.25  # where a line takes the place of the last
 
 
 class Forgiving:
@@ -42,7 +46,9 @@ class Display:
 
     def __init__(self, rounds: int, *, start: int = 0, stream: Any = None, enabled: bool = True) -> None:
         self.rounds, self.start = rounds, start
-        self._stream: TextIO | None = stream if stream is not None else sys.stderr  # none under pythonw
+        self._stream: TextIO | None = stream if stream is not None else _usual_stream()
+        self._rewrites = in_notebook(self._stream)
+        self._width = 0  # of the line that the next one takes the place of
         self._shown = enabled and self._stream is not None
         self._live: Progress | None = None
         self._round = start
@@ -64,6 +70,7 @@ class Display:
             self._stop()
         elif self._withheld is not None:
             self._safely(self._line, self._withheld)
+        self._safely(self._leave_line)
 
     def update(self, round: int, row: Mapping[str, float] | None = None) -> None:
         """So many rounds are done; `row` is what was measured, if it was."""
@@ -80,6 +87,7 @@ class Display:
             self._safely(self._live.console.print, Text(text))
         else:
             self._safely(self._line, text)
+            self._safely(self._leave_line)
 
     def _safely(self, action: Callable[..., object], *arguments: Any) -> None:
         """A terminal that went away, or cannot show a character, ends the display and not the run."""
@@ -126,11 +134,12 @@ class Display:
         self._numbers = "  ".join(parts)
 
     def _report(self, evaluated: bool) -> None:
-        if not evaluated:
+        if not evaluated and not self._rewrites:
             return
         left = self._left()
         line = f"round {self._round}/{self.rounds}  {self._numbers}" + (f"  {left} left" if left else "")
-        soon = time.monotonic() - self._last_line < SECONDS_BETWEEN_LINES
+        pause = SECONDS_BETWEEN_LOOKS if self._rewrites else SECONDS_BETWEEN_LINES
+        soon = time.monotonic() - self._last_line < pause
         if soon and self._round < self.rounds:
             self._withheld = line  # said at the end, if nothing newer is
             return
@@ -146,8 +155,27 @@ class Display:
 
     def _line(self, line: str) -> None:
         assert self._stream is not None
-        self._stream.write(line + "\n")
+        if self._rewrites:
+            line, self._width = "\r" + line.ljust(self._width), len(line)
+        self._stream.write(line if self._rewrites else line + "\n")
         self._stream.flush()
+
+    def _leave_line(self) -> None:
+        """What stands on the line stays; the next begins below it."""
+        if self._width and self._stream is not None:
+            self._stream.write("\n")
+            self._width = 0
+
+
+def _usual_stream() -> TextIO | None:
+    """Standard error; in a notebook standard output, for the other is shown there as something gone wrong."""
+    error: TextIO | None = sys.stderr  # none under pythonw
+    return sys.stdout if in_notebook(error) and in_notebook(sys.stdout) else error
+
+
+def in_notebook(stream: Any) -> bool:
+    """Whether a stream is that of a Jupyter kernel, which shows a line again after a carriage return."""
+    return type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
 def is_terminal(stream: Any) -> bool:

@@ -16,6 +16,7 @@ from hush.core.problem import Problem
 from hush.extras import how_to_install, missing, require
 from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
+from hush.runs.shown import as_html
 from hush.store import RunFolder
 from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
@@ -45,6 +46,9 @@ class Result:
     samples: Posterior | None = field(default=None, repr=False)
     average: np.ndarray[Any, Any] | None = field(default=None, repr=False)  # [lanes, n, classes], over the samples
     folder: Path | None = None
+
+    def _repr_html_(self) -> str:
+        return as_html(self.records, self.status, self.settings)
 
     def model(self, index: int = 0) -> Any:
         """The `index`-th final model: a pytree, and for an equinox model one that can be called."""

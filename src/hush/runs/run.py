@@ -22,6 +22,8 @@ from hush.runs.progress import Display
 from hush.runs.result import Result
 from hush.runs.samples import Samples, Thinning
 from hush.runs.spending import Spending
+from hush.runs.telling import OnEvaluate, accompanied
+from hush.runs.telling import check as check_callback
 from hush.settings import RunSettings, tables_of
 from hush.settings.run import DELTA, EVALUATE_EVERY, MOST_SAMPLES, WHEN_SPENT
 from hush.stopping import listening
@@ -61,6 +63,7 @@ def run(
     clients_at_once: int | None = None,
     devices: int | None = None,
     progress: bool = True,
+    on_evaluate: OnEvaluate | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run `algorithm` on `problem` and return its records and models.
@@ -88,7 +91,9 @@ def run(
     folder, resume, replace     write a run folder as the run goes; go on from the checkpoint that is in it, with the
                                 same algorithm, problem and seed; or replace the run that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
-    progress                    show how it gets on: live on a terminal, plain lines elsewhere; or nothing
+    progress                    show how it gets on: live on a terminal and in a notebook, lines elsewhere; or nothing
+    on_evaluate                 a function that is told of each evaluation once it is written, or a tracker of
+                                `hush.trackers`; where it fails, the run stops, and can be resumed
     """
     check_pair(algorithm, problem)
     if isinstance(problem, Supervised) and problem.is_remote:
@@ -119,16 +124,18 @@ def run(
     for name, value in (("resume", resume), ("replace", replace), ("progress", progress)):
         flag(name, value)
     _check_folder(folder, resume, replace)
+    check_callback(on_evaluate)
     files = None if folder is None else RunFolder(folder)
     with listening() as stopping:
         stopping.spoken = progress
         loop = _prepared(algorithm, problem, asked, files, settings)
+        loop.on_evaluate = on_evaluate
         stopping.check()
         with contextlib.nullcontext() if files is None else files:
             if files is not None:
                 open_folder(files, loop, problem, resume, replace)
             with Display(loop.rounds or 1, start=loop.simulation.round, enabled=progress) as display:
-                return loop.run(display, stopping)
+                return accompanied(on_evaluate, lambda: loop.run(display, stopping))
 
 
 def _prepared(
