@@ -12,13 +12,13 @@ import hush
 from hush.runs import shown
 from hush.runs.progress import Display, in_notebook
 
+nbformat = pytest.importorskip("nbformat", reason="meets it for real: make peers")
+nbclient = pytest.importorskip("nbclient", reason="meets it for real: make peers")
+
 ROW = {"train_loss": 0.25, "accuracy": 0.5, "uplink_bits": 2e9}
 BAD = "<script>alert('x')</script>"
 RUN = """
 import numpy as np, hush
-
-nbformat = pytest.importorskip("nbformat", reason="meets it for real: make peers")
-nbclient = pytest.importorskip("nbclient", reason="meets it for real: make peers")
 draws = np.random.default_rng(7)
 problem = hush.tasks.quadratic(draws.normal(size=(6, 4, 3)), draws.normal(size=(6, 4)))
 hush.run(hush.fedavg(3, steps=2, lr=0.05), problem, 6, evaluate_every=1, repetitions=2)
