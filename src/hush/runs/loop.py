@@ -1,6 +1,7 @@
 """A run as the host sees it: blocks of rounds, evaluations, records and checkpoints, until something ends it."""
 
 import contextlib
+import math
 import signal
 import time
 import warnings
@@ -24,6 +25,7 @@ from hush.stopping import Stopping
 from hush.store.fingerprint import Fingerprint
 from hush.store.folder import Row, RunFolder
 from hush.store.reading import rows_of
+from hush.store.records import all_columns
 
 # A call into the compiled program takes about this long: progress is seen and Ctrl-C obeyed as often.
 SECONDS_AT_ONCE = 0.5
@@ -79,6 +81,8 @@ class Loop:
             self.save()
             self._status("running", "")
             self._compile(display)
+            if not self.rows and self.simulation.round == 0:
+                display.update(0, self._evaluate(display))
             stopping.check()
             stopping.finishing = True
             self._rounds(display, stopping)
@@ -181,14 +185,25 @@ class Loop:
             | ({} if capacity is None else {"channel_seconds": columns["uplink_bits"][index] / capacity})
             for index, lane in enumerate(self.simulation.lanes)
         ]
-        self.rows += rows
+        self._keep(rows)
         if self.history is not None:
             self.history.append(self.simulation.models)
-        if self.files is not None:
-            self.files.append(rows)
-        self._notice_divergence(columns.get("train_loss", np.zeros(1)), display)
+        if self.simulation.round:  # a first loss may be infinite, and come down
+            self._notice_divergence(columns.get("train_loss", np.zeros(1)), display)
         latest = columns | ({"epsilon": worst} if self.spending else {})
         return {name: together(name, values) for name, values in latest.items()}
+
+    def _keep(self, rows: list[Row]) -> None:
+        """Add rows to the records; of columns that came or went since the first row, the others have no number."""
+        before = list(self.rows[0]) if self.rows else []
+        names = all_columns(before, list(rows[0]))
+        rows = [{name: row.get(name, math.nan) for name in names} for row in rows]
+        more = bool(before) and names != before
+        if more:
+            self.rows = [{name: row.get(name, math.nan) for name in names} for row in self.rows]
+        self.rows += rows
+        if self.files is not None:
+            self.files.records(pd.DataFrame(self.rows)) if more else self.files.append(rows)
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
