@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hush.runs.errors import Diverged, Interrupted, WriteFailed
     from hush.runs.result import Result
     from hush.runs.run import run
+    from hush.tasks import metrics
 
 one_device_per_core()
 compiled.from_environment()
@@ -93,7 +94,7 @@ _PACKAGES = (
     "uplink",
 )
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
-_MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
+_MODULES |= {"keys": "hush.core.keys", "metrics": "hush.tasks.metrics", "schedules": "hush.core.schedules"}
 
 __all__ = [
     "Algorithm",
@@ -126,6 +127,7 @@ __all__ = [
     "init_server",
     "keys",
     "local",
+    "metrics",
     "network",
     "on_device",
     "on_server",

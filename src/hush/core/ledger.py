@@ -100,7 +100,7 @@ class Ledger:
         return self.client_downlink_bits.sum(1)
 
     def read(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The totals so far, and the means since the last reading, which are none where no round was; starts them anew."""
+        """The totals so far, and the means since the last reading, none where there was no round; starts these anew."""
         means = {name: total / (self._rounds or np.nan) for name, total in self._sums.items()}
         self._sums, self._rounds = {}, 0
         totals = {"uplink_bits": self.uplink_bits, "downlink_bits": self.downlink_bits}

@@ -16,7 +16,9 @@ from hush.runs import own_data
 from hush.runs.advancing import Advancing
 from hush.runs.errors import Diverged, Interrupted, WriteFailed
 from hush.runs.limits import Limits
+from hush.runs.metrics import Metrics
 from hush.runs.progress import Display
+from hush.runs.promises import Promises
 from hush.runs.result import OWN, Result, write_all
 from hush.runs.samples import Samples
 from hush.runs.spending import Spending
@@ -48,10 +50,12 @@ class Loop:
         self.simulation, self.limits, self.spending = simulation, limits, spending
         self.asked, self.rounds, self.spent = asked, limits.last, False
         self.settings, self.fingerprint, self.files, self.samples = settings, fingerprint, files, samples
+        self.promises = Promises(spending, self.rounds, asked)
         self.rows: list[Row] = []
         self.history: list[np.ndarray[Any, Any]] | None = [] if asked.keep_models else None
         self.seconds = self.compile_seconds = 0.0
         self.of_clients = own_data.wanted(asked.evaluate_clients, simulation)
+        self.metrics = Metrics(asked.metrics, simulation)
         self.own: dict[str, np.ndarray[Any, Any]] = {}  # the last measures on each client's own data, [lanes, N]
         self.alive = np.ones(len(simulation.lanes), bool)
         self.how_to_go_on = "hush resume"
@@ -66,6 +70,7 @@ class Loop:
         self.limits.check_rounds(int(state["round"]))
         self.simulation.restore(state)
         self.limits.check_bits(self.simulation.ledger)
+        self.promises.restore(state, self.simulation.ledger)
         self.seconds = float(state["seconds"])
         if (records := rows_of(state)) is not None:
             self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
@@ -78,6 +83,8 @@ class Loop:
     def run(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
         try:
+            if self.promises.news:
+                display.message(self.promises.news)
             self.save()
             self._status("running", "")
             self._compile(display)
@@ -173,7 +180,9 @@ class Loop:
         measured, drawn = self.simulation.evaluate(), {} if self.samples is None else self.samples.scores()
         self.own = self.simulation.evaluate_clients() if self.of_clients else {}
         measured |= own_data.summarised(self.own) if self.own else {}
-        columns = {name: measured[name] for name in in_order(measured)} | drawn | self.simulation.ledger.read()
+        counted, metrics = self.simulation.ledger.read(), self.metrics()
+        self.metrics.check_columns(counted)
+        columns = {name: measured[name] for name in in_order(measured)} | metrics | drawn | counted
         worst, capacity = self._epsilons().max(1) if self.spending else [], self.asked.capacity
         rows = [
             {"repetition": lane.repetition}
@@ -227,7 +236,8 @@ class Loop:
         history = {} if self.history is None else {"history": np.array(self.history)}
         samples = {} if self.samples is None else self.samples.state()
         own = {f"{OWN}{name}": values for name, values in self.own.items()}
-        return self.simulation.state() | history | samples | own | {"seconds": np.array(self.seconds)}
+        told = self.promises.state() | {"seconds": np.array(self.seconds)}
+        return self.simulation.state() | history | samples | own | told
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
         return {
@@ -237,7 +247,8 @@ class Loop:
             "rounds": self.simulation.round if self.spent or self.rounds is None else self.rounds,
             "compile_seconds": self.compile_seconds,
             "dimension": self.simulation.dimension,
-            "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds),
+            "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds)
+            | ({"longer than planned": self.promises.told} if self.promises.told else {}),
             "layout": self.simulation.arrangement,
         }
 

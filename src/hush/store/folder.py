@@ -125,7 +125,7 @@ class RunFolder:
         self._text(files.STATUS, json.dumps(entries, indent=2))
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows of the same columns to the records; rows that do not fit on the disk leave those there as they were."""
+        """Add rows of the same columns to the records; where they do not fit on the disk, these stay as they were."""
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         if not files.RECORDS_SO_FAR.path(self.path).exists():
