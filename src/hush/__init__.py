@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hush.core.round import broadcast, client_step, server_step
     from hush.plans import plan
     from hush.runs.errors import Diverged, Interrupted, WriteFailed
+    from hush.runs.loading import load
     from hush.runs.result import Result
     from hush.runs.run import run
     from hush.tasks import metrics
@@ -75,6 +76,7 @@ _HOMES = {
     "hush.core.ranges": ("parameters", "ranges_of"),
     "hush.core.round": ("broadcast", "client_step", "server_step"),
     "hush.runs.result": ("Result",),
+    "hush.runs.loading": ("load",),
     "hush.runs.errors": ("Diverged", "Interrupted", "WriteFailed"),
     "hush.runs.run": ("run",),
     "hush.plans": ("plan",),
@@ -126,6 +128,7 @@ __all__ = [
     "init_client",
     "init_server",
     "keys",
+    "load",
     "local",
     "metrics",
     "network",
