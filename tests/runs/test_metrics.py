@@ -161,10 +161,11 @@ def test_what_is_refused_before_any_work(unequal, tmp_path, asked, message):
 
 
 def test_problems_that_metrics_do_not_fit(quadratic, unequal):
-    with pytest.raises(ValueError, match="a model's test predictions, and a Quadratic makes none"):
-        go(quadratic, metrics=["r2"])
-    with pytest.raises(ValueError, match="predictions for test examples, and this problem has none"):
-        go(replace(unequal, test=None), metrics=["f1_macro"])
+    with pytest.raises(ValueError, match="a model's test predictions, and a Gaussian makes none"):
+        go(hush.tasks.gaussian_posterior(6, dimension=2), metrics=["r2"])
+    for problem in (quadratic, replace(unequal, test=None)):
+        with pytest.raises(ValueError, match="predictions for test examples, and this problem has none"):
+            go(problem, metrics=["f1_macro"])
     with pytest.raises(ValueError, match="'f1_macro' is of predicted classes, and this problem is regression"):
         go(numbers(), metrics=["f1_macro"])
     with pytest.raises(ValueError, match="'perplexity' is of predicted classes"):
@@ -206,7 +207,7 @@ def test_a_folder_keeps_names_and_a_run_goes_on_with_other_metrics(unequal, tmp_
     with pytest.raises(SettingsError, match="'mine' is a function of the user's own"):
         build(load_settings(folder))
     again = go(unequal, 8, metrics=["recall_macro", "f1_macro"], folder=folder, resume=True)
-    assert measures(again.records) == [*measures(result.records), "recall_macro"]
+    assert measures(again.records)[3:] == ["recall_macro", *measures(result.records)[3:]]
     assert information(again.records) == information(result.records)
     assert again.records["recall_macro"].isna().tolist() == [True] * 3 + [False] * 2
     assert again.records["mine"].isna().tolist() == [False] * 3 + [True] * 2

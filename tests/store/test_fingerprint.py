@@ -195,12 +195,16 @@ def functions(activation, settings):
     return lambda key: {"w": jnp.ones((5, 3))}, apply
 
 
+def twice(function):
+    return lambda x: function(function(x))
+
+
 def test_models_with_as_many_parameters_are_told_apart():
     algorithm, models = hush.fedavg(steps=1), []
     models += [network(jax.nn.relu), network(jnp.tanh), network(jax.nn.relu, 1)]
     models += [network(lambda x: 2 * x), network(lambda x: 3 * x)]  # on one line, as far as a source can tell
     models += [functions(jnp.tanh, {"factor": 1}), functions(jnp.sin, {"factor": 1}), functions(jnp.sin, {"factor": 2})]
-    models += [functions(lambda x: functions(jnp.sin, {"factor": 1})[1], {"factor": 1})]
+    models += [functions(twice(jnp.sin), {"factor": 1}), functions(twice(jnp.tanh), {"factor": 1})]
     made = [of(algorithm, arrays(model=model)) for model in models]
     again = [of(algorithm, arrays(model=model)) for model in models]
     for number, before in enumerate(made):
