@@ -57,9 +57,11 @@ if TYPE_CHECKING:
     from hush.core.round import broadcast, client_step, server_step
     from hush.plans import plan
     from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
+    from hush.runs.loading import load
     from hush.runs.result import Result
     from hush.runs.run import run
     from hush.runs.telling import Evaluation
+    from hush.tasks import metrics
 
 one_device_per_core()
 compiled.from_environment()
@@ -89,6 +91,7 @@ _HOMES = {
     "hush.core.ranges": ("parameters", "ranges_of"),
     "hush.core.round": ("broadcast", "client_step", "server_step"),
     "hush.runs.result": ("Result",),
+    "hush.runs.loading": ("load",),
     "hush.runs.errors": ("CallbackFailed", "Diverged", "Interrupted", "WriteFailed"),
     "hush.runs.run": ("run",),
     "hush.runs.telling": ("Evaluation",),
@@ -111,7 +114,7 @@ _PACKAGES = (
     "uplink",
 )
 _MODULES = {name: f"hush.{name}" for name in _PACKAGES}
-_MODULES |= {"keys": "hush.core.keys", "schedules": "hush.core.schedules"}
+_MODULES |= {"keys": "hush.core.keys", "metrics": "hush.tasks.metrics", "schedules": "hush.core.schedules"}
 
 __all__ = [
     "Algorithm",
@@ -145,7 +148,9 @@ __all__ = [
     "init_client",
     "init_server",
     "keys",
+    "load",
     "local",
+    "metrics",
     "models",
     "network",
     "on_device",

@@ -252,7 +252,7 @@ class TestRun:
         Path("first/notes.txt").write_text("mine")
         fails(2, "first: is not empty.*--force", "run", tiny, "--out", "first", "--quiet")
         fine("run", tiny, "--out", "first", "--quiet", "--force", "--rounds", 2)
-        assert len(pd.read_csv("first/records.csv")) == 1
+        assert pd.read_csv("first/records.csv")["round"].tolist() == [0, 2]
         assert Path("first/notes.txt").read_text() == "mine"
 
     def test_force_replaces_runs_only(self, tiny):

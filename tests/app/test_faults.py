@@ -63,9 +63,9 @@ def manifest_lines(folder):
 
 
 def reached(folder, rounds=1):
-    """Whether a run has that many rows in its records."""
+    """Whether a run has that many rows in its records, beyond that of round 0."""
     try:
-        return (folder / "records.csv").read_bytes().count(b"\n") > rounds
+        return (folder / "records.csv").read_bytes().count(b"\n") > rounds + 1
     except OSError:
         return False
 

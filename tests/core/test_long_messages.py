@@ -76,7 +76,7 @@ def test_scaffold_counts_both_messages(quadratic):
 def test_a_budget_is_kept_to_the_bit(quadratic, missing, rounds):
     algorithm = claiming(hush.fedavg(steps=1, lr=0.01), Claims(LONG))
     result = hush.run(algorithm, quadratic, bit_budget=3 * 6 * LONG - missing, evaluate_every=1, progress=False)
-    assert result.records["uplink_bits"].tolist() == [6 * LONG * (done + 1) for done in range(rounds)]
+    assert result.records["uplink_bits"].tolist() == [6 * LONG * done for done in range(rounds + 1)]
     assert result.clients["uplink_bits"].tolist() == [LONG * rounds] * 6
 
 

@@ -27,7 +27,7 @@ def test_the_ledger_counts_every_client(unequal):
     assert len(clients) == 2 * 7
     for name in ("uplink_bits", "downlink_bits"):
         totals = clients.groupby("repetition")[name].sum().to_numpy()
-        np.testing.assert_array_equal(totals, result.records[name])
+        np.testing.assert_array_equal(totals, result.records[name].tail(2))
     assert (clients["downlink_bits"] == clients["rounds"] * 32 * 18).all()
     assert clients["downlink_bits"].sum() == 2 * 6 * 3 * 32 * 18
     assert (clients["uplink_bits"] % 8 == 0).all()
@@ -36,7 +36,7 @@ def test_the_ledger_counts_every_client(unequal):
 def test_a_message_costs_what_its_code_says(unequal):
     assert DENSE.uplink[0].fixed_bits(18) == MESSAGE
     records = quiet(DENSE, unequal, rounds=4, evaluate_every=1).records
-    assert records["uplink_bits"].tolist() == [3 * MESSAGE * rounds for rounds in (1, 2, 3, 4)]
+    assert records["uplink_bits"].tolist() == [3 * MESSAGE * rounds for rounds in (0, 1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize(("budget", "rounds"), [(10 * 3 * MESSAGE, 10), (11 * 3 * MESSAGE - 1, 10), (3 * MESSAGE, 1)])
@@ -59,7 +59,7 @@ def test_a_budget_ends_a_run_whose_messages_differ_in_length(unequal):
     budget = int(most.loc[12] + most.loc[13]) // 2
     limited = quiet(ELIAS, unequal, rounds=20, bit_budget=budget, repetitions=2, evaluate_every=5)
     assert most.loc[12] <= budget < most.loc[13]
-    assert limited.records["round"].unique().tolist() == [5, 10, 12]
+    assert limited.records["round"].unique().tolist() == [0, 5, 10, 12]
     at_twelve = straight.records[straight.records["round"] == 12]
     np.testing.assert_allclose(limited.records["train_loss"].tail(2), at_twelve["train_loss"], rtol=1e-6)
     np.testing.assert_array_equal(limited.records["uplink_bits"].tail(2), at_twelve["uplink_bits"])
@@ -77,7 +77,7 @@ def test_a_larger_budget_goes_on(unequal, tmp_path):
     longer = quiet(DENSE, unequal, bit_budget=9 * 3 * MESSAGE, resume=True, **settings)
     straight = quiet(DENSE, unequal, rounds=9, repetitions=2, evaluate_every=3)
     np.testing.assert_array_equal(longer.vector, straight.vector)
-    assert longer.records["round"].unique().tolist() == [3, 5, 6, 9]
+    assert longer.records["round"].unique().tolist() == [0, 3, 5, 6, 9]
 
 
 def test_time_on_the_channel(unequal, tmp_path):

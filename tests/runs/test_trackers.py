@@ -8,6 +8,7 @@ import sys
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -43,7 +44,7 @@ class TestCallback:
         told = []
         result = run(quadratic, told.append, repetitions=2, sweep=SWEEP)
         assert [each.round for each in told] == sorted(set(result.records["round"]))
-        assert [row for each in told for row in each.rows] == result.records.to_dict("records")
+        pd.testing.assert_frame_equal(pd.DataFrame([row for each in told for row in each.rows]), result.records)
         assert told[0].settings == result.settings
         assert told[0].folder is None
         assert "no privacy guarantee" in told[0].privacy
@@ -60,7 +61,7 @@ class TestCallback:
     def test_it_cannot_change_the_records(self, quadratic):
         result = run(quadratic, lambda told: told.rows[0].clear())
         assert "train_loss" in result.records.columns
-        assert len(result.records.dropna()) == len(result.records)
+        assert result.records["train_loss"].notna().all()
 
     def test_it_is_told_after_the_records_are_written(self, quadratic, tmp_path):
         seen = []

@@ -11,6 +11,7 @@ import pytest
 import hush
 from hush.settings import RunSettings, SettingsError, build, dumps, tables_of
 from hush.settings.run import run_table
+from hush.tasks.metrics import parsed
 
 ALGORITHM = hush.fedavg(steps=1, lr=0.05)
 # Of what `hush.run` takes: what is run, where it is written, and what is seen of it.
@@ -30,6 +31,7 @@ OTHERS = {
     "trust": "local",
     "epsilon": 3.0,
     "when_spent": "retire",
+    "metrics": parsed(["f1_macro", "top_5_accuracy"]),
     "evaluate_clients": True,
     "watch": True,
     "keep_models": True,
@@ -97,6 +99,9 @@ REFUSED = [
     {"warm_up": 1},
     {"most_samples": 1},
     {"rounds": 2, "sample_every": 2, "warm_up": 1},
+    {"metrics": "roc_auc"},
+    {"metrics": ["roc_acu"]},
+    {"metrics": {"bad name": "roc_auc"}},
     {"clients_at_once": 0},
     {"devices": 0},
 ]

@@ -1,13 +1,14 @@
 """The fingerprint: the same for what is the same, and another for every change that would make another run."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hush
 from hush.core.schedules import InverseTime
-from hush.store.fingerprint import COUNTS, Fingerprint, fingerprint
+from hush.store.fingerprint import COUNTS, Fingerprint, fingerprint, of_problem
 
 RUN = {"seed": 0, "repetitions": 2, "sweep": None}
 
@@ -146,6 +147,121 @@ def test_functions_are_told_by_their_source_and_what_they_close_over():
 
     assert different(of_model(pair(2.0)), of_model(pair(2.0))) == []
     assert different(of_model(pair(2.0)), of_model(pair(3.0)))
+
+
+def arrays(change=None, model="softmax"):
+    """A problem of arrays, with one number of one of them changed."""
+    draws = np.random.default_rng(0)
+    parts = {
+        "x": draws.normal(size=(20, 5)).astype(np.float32),
+        "y": np.arange(20) % 3,
+        "client_ids": np.repeat(np.arange(4), 5),
+        "test x": draws.normal(size=(6, 5)).astype(np.float32),
+        "test y": np.arange(6) % 3,
+    }
+    if change == "client_ids":
+        parts[change][[0, 19]] = parts[change][[19, 0]]
+    elif change is not None:
+        parts[change].flat[3] = (parts[change].flat[3] + 1) % 3
+    test = parts["test x"], parts["test y"]
+    return hush.tasks.arrays(parts["x"], parts["y"], parts["client_ids"], model=model, test=test)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("x", "problem.train.x"),
+        ("y", "problem.train.y"),
+        ("client_ids", "problem.index"),
+        ("test x", "problem.test.x"),
+        ("test y", "problem.test.y"),
+    ],
+)
+def test_every_array_of_the_users_counts(change, named):
+    algorithm = hush.fedavg(steps=1)
+    assert different(of(algorithm, arrays()), of(algorithm, arrays())) == []
+    assert different(of(algorithm, arrays()), of(algorithm, arrays(change))) == [named]
+    assert of_problem(arrays(change)).differences(of_problem(arrays())) == [named]
+
+
+def network(activation, seed=0):
+    return eqx.nn.MLP(5, 3, 4, 1, activation=activation, key=jax.random.key(seed))
+
+
+def functions(activation, settings):
+    def apply(params, x):
+        return settings["factor"] * activation(x @ params["w"])
+
+    return lambda key: {"w": jnp.ones((5, 3))}, apply
+
+
+def twice(function):
+    return lambda x: function(function(x))
+
+
+def test_models_with_as_many_parameters_are_told_apart():
+    algorithm, models = hush.fedavg(steps=1), []
+    models += [network(jax.nn.relu), network(jnp.tanh), network(jax.nn.relu, 1)]
+    models += [network(lambda x: 2 * x), network(lambda x: 3 * x)]  # on one line, as far as a source can tell
+    models += [functions(jnp.tanh, {"factor": 1}), functions(jnp.sin, {"factor": 1}), functions(jnp.sin, {"factor": 2})]
+    models += [functions(twice(jnp.sin), {"factor": 1}), functions(twice(jnp.tanh), {"factor": 1})]
+    made = [of(algorithm, arrays(model=model)) for model in models]
+    again = [of(algorithm, arrays(model=model)) for model in models]
+    for number, before in enumerate(made):
+        for other, now in enumerate(again):
+            assert bool(different(before, now)) == (number != other)
+
+
+def test_functions_that_hold_each_other_have_an_end():
+    def one(x):
+        return other(x) if x is None else 1
+
+    def other(x):
+        return one(x)
+
+    found = of(hush.fedavg(steps=1), hush.tasks.quadratic(np.eye(2)[None].repeat(3, 0), np.zeros((3, 2))), own=one)
+    assert found.texts["run.own"].startswith(f"{__name__}.")
+
+
+def test_modules_of_pytorch_are_told_apart_by_all_that_is_in_them():
+    torch = pytest.importorskip("torch", reason='PyTorch is an extra: pip install "hush[torch]"')
+
+    class Scaled(torch.nn.Linear):
+        def __init__(self, factor):
+            super().__init__(5, 3)
+            self.factor = factor
+
+        def forward(self, x):
+            return self.factor * super().forward(x)
+
+    def made(layer, seed=0, frozen=0):
+        torch.manual_seed(seed)
+        first, last = torch.nn.Linear(5, 4), torch.nn.Linear(4, 3)
+        if frozen:
+            torch.manual_seed(frozen)
+            first = torch.nn.Linear(5, 4).requires_grad_(False)
+        return torch.nn.Sequential(first, layer, last)
+
+    def scaled(factor):
+        torch.manual_seed(0)
+        return Scaled(factor)
+
+    makers = [
+        lambda: made(torch.nn.ReLU()),
+        lambda: made(torch.nn.Tanh()),
+        lambda: made(torch.nn.LeakyReLU(0.1)),
+        lambda: made(torch.nn.LeakyReLU(0.2)),
+        lambda: made(torch.nn.ReLU(), seed=1),
+        lambda: made(torch.nn.ReLU(), frozen=2),
+        lambda: made(torch.nn.ReLU(), frozen=3),
+        lambda: scaled(1.0),
+        lambda: scaled(2.0),
+    ]
+    algorithm = hush.fedavg(steps=1)
+    before, after = ([of(algorithm, arrays(model=make())) for make in makers] for _ in range(2))
+    for number, one in enumerate(before):
+        for other, now in enumerate(after):
+            assert bool(different(one, now)) == (number != other), (number, other)
 
 
 def test_many_differences_are_cut_short():

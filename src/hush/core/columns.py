@@ -151,6 +151,26 @@ OF_A_CLIENT = {
 SCORES = {"accuracy": "accuracy", "brier": "Brier score", "nll": "negative log-likelihood", "ece": "calibration error"}
 
 
+# Of columns that are not in the table, those of which more is better: by a word of the name, and scikit-learn's others.
+GAINS = {"accuracy", "auc", "corrcoef", "f1", "jaccard", "neg", "precision", "r2", "recall"}
+GAINING = (
+    "adjusted_mutual_info_score",
+    "adjusted_rand_score",
+    "completeness_score",
+    "d2_absolute_error_score",
+    "d2_brier_score",
+    "d2_log_loss_score",
+    "explained_variance",
+    "fowlkes_mallows_score",
+    "homogeneity_score",
+    "mutual_info_score",
+    "normalized_mutual_info_score",
+    "positive_likelihood_ratio",
+    "rand_score",
+    "v_measure_score",
+)
+
+
 def column(name: str) -> Column:
     """What is known of a column; of one that is not in the table, what its name says.
 
@@ -160,7 +180,9 @@ def column(name: str) -> Column:
     if name in KNOWN:
         return KNOWN[name]
     unit: UnitName = "bit" if name.endswith("bits") else "s" if name.endswith("seconds") else ""
-    return Column(name, name.replace("_", " "), "what a problem or a piece of one's own calls so", "measure", unit)
+    meaning = "what a metric, a problem or a piece of one's own calls so"
+    better = bool(GAINS & set(name.split("_"))) or name in GAINING
+    return Column(name, name.replace("_", " "), meaning, "measure", unit, higher_is_better=better)
 
 
 def in_order(names: Iterable[str]) -> list[str]:

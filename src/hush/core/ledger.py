@@ -49,6 +49,7 @@ class Ledger:
         self.client_energy = np.zeros((lanes, clients))  # what each has put on the air
         self.channel_uses = np.zeros(lanes, np.int64)  # of analogue messages, which all clients of a round share
         self.iterations = np.zeros(lanes)
+        self._on_air = False  # whether messages are analogue
         self._sums: dict[str, np.ndarray[Any, Any]] = {}
         self._rounds = 0
 
@@ -57,6 +58,7 @@ class Ledger:
 
         `downlink` is the bits each client is told, `uses` how often a round uses the channel for analogue messages.
         """
+        self._on_air |= uses > 0
         self.channel_uses += uses * rounds
         for phase, (log, bits) in enumerate(zip(logs, downlink, strict=True)):
             active = np.asarray(log.active)[:, :rounds]
@@ -98,13 +100,13 @@ class Ledger:
         return self.client_downlink_bits.sum(1)
 
     def read(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The totals so far, and the means since the last reading; starts the means anew."""
-        means = {name: total / max(self._rounds, 1) for name, total in self._sums.items()}
+        """The totals so far, and the means since the last reading, none where there was no round; starts these anew."""
+        means = {name: total / (self._rounds or np.nan) for name, total in self._sums.items()}
         self._sums, self._rounds = {}, 0
         totals = {"uplink_bits": self.uplink_bits, "downlink_bits": self.downlink_bits}
         if self._sees_steps:
             totals["iterations"] = self.iterations.copy()
-        if self.channel_uses.any():
+        if self._on_air or self.channel_uses.any():
             totals |= {"channel_uses": self.channel_uses.copy(), "energy": self.client_energy.sum(1)}
         return totals | means
 

@@ -51,6 +51,11 @@ class Wrapped:
         # As many callbacks as devices may run at once: together they take the threads that torch has, and no more.
         self._threads = max(1, torch.get_num_threads() // jax.local_device_count())
 
+    @property
+    def depends_on(self) -> torch.nn.Module:
+        """What makes it another model, for a run's fingerprint."""
+        return self.module
+
     @contextlib.contextmanager
     def _working(self) -> Iterator[torch.nn.Module]:
         """A copy for one caller at a time: a functional call swaps the weights of its module while it runs."""

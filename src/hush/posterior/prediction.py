@@ -10,13 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jax import lax
 
 from hush.core.check import integer
-from hush.core.evaluation import EVALUATE_AT_ONCE
 from hush.core.problem import Params, Problem
 from hush.tasks.measures import binary, classification
 from hush.tasks.problem import Examples, Supervised
+from hush.tasks.scoring import outputs_of
 
 Array = np.ndarray[Any, Any]
 
@@ -84,23 +83,15 @@ def is_classifier(problem: Problem) -> bool:
 
 def probabilities(problem: Problem, params: Params) -> jax.Array:
     """What a model thinks of the problem's test examples, [n, classes]; some examples at a time, to bound memory."""
-    task, test = _classifier(problem)
-    rows = test.y.shape[0]
-    length = min(EVALUATE_AT_ONCE, rows)
+    task, _ = _classifier(problem)
 
-    def chunk(start: jax.Array) -> jax.Array:
-        outputs = task.model.apply(params, test.slice(start, length)[0]).astype(jnp.float32)
+    def chances(outputs: jax.Array) -> jax.Array:
         if task.measures is binary:
-            logit = outputs.reshape(length)
+            logit = outputs.reshape(len(outputs))
             return jax.nn.sigmoid(jnp.stack([-logit, logit], 1))
         return jax.nn.softmax(outputs, 1)
 
-    def fill(number: jax.Array, table: jax.Array) -> jax.Array:
-        start = jnp.minimum(number * length, rows - length)  # the last chunk reaches back, and finds the same again
-        return lax.dynamic_update_slice_in_dim(table, chunk(start), start, 0)
-
-    shape = jax.eval_shape(chunk, 0)
-    return lax.fori_loop(0, -(-rows // length), fill, jnp.zeros((rows, shape.shape[1]), shape.dtype))
+    return outputs_of(task, params, chances)
 
 
 def labels(problem: Problem) -> jax.Array:

@@ -1,6 +1,7 @@
 """A run as the host sees it: blocks of rounds, evaluations, records and checkpoints, until something ends it."""
 
 import contextlib
+import math
 import signal
 import time
 import warnings
@@ -15,7 +16,9 @@ from hush.runs import own_data, telling
 from hush.runs.advancing import Advancing
 from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
 from hush.runs.limits import Limits
+from hush.runs.metrics import Metrics
 from hush.runs.progress import Display
+from hush.runs.promises import Promises
 from hush.runs.result import OWN, Result, write_all
 from hush.runs.samples import Samples
 from hush.runs.spending import Spending
@@ -24,6 +27,7 @@ from hush.stopping import Stopping
 from hush.store.fingerprint import Fingerprint
 from hush.store.folder import Row, RunFolder
 from hush.store.reading import rows_of
+from hush.store.records import all_columns
 
 # A call into the compiled program takes about this long: progress is seen and Ctrl-C obeyed as often.
 SECONDS_AT_ONCE = 0.5
@@ -46,10 +50,12 @@ class Loop:
         self.simulation, self.limits, self.spending = simulation, limits, spending
         self.asked, self.rounds, self.spent = asked, limits.last, False
         self.settings, self.fingerprint, self.files, self.samples = settings, fingerprint, files, samples
+        self.promises = Promises(spending, self.rounds, asked)
         self.rows: list[Row] = []
         self.history: list[np.ndarray[Any, Any]] | None = [] if asked.keep_models else None
         self.seconds = self.compile_seconds = 0.0
         self.of_clients = own_data.wanted(asked.evaluate_clients, simulation)
+        self.metrics = Metrics(asked.metrics, simulation)
         self.own: dict[str, np.ndarray[Any, Any]] = {}  # the last measures on each client's own data, [lanes, N]
         self.alive = np.ones(len(simulation.lanes), bool)
         self.how_to_go_on = "hush resume"
@@ -65,6 +71,7 @@ class Loop:
         self.limits.check_rounds(int(state["round"]))
         self.simulation.restore(state)
         self.limits.check_bits(self.simulation.ledger)
+        self.promises.restore(state, self.simulation.ledger)
         self.seconds = float(state["seconds"])
         if (records := rows_of(state)) is not None:
             self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
@@ -77,9 +84,13 @@ class Loop:
     def run(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
         try:
+            if self.promises.news:
+                display.message(self.promises.news)
             self.save()
             self._status("running", "")
             self._compile(display)
+            if not self.rows and self.simulation.round == 0:
+                display.update(0, self._evaluate(display))
             stopping.check()
             stopping.finishing = True
             self._rounds(display, stopping)
@@ -170,7 +181,9 @@ class Loop:
         measured, drawn = self.simulation.evaluate(), {} if self.samples is None else self.samples.scores()
         self.own = self.simulation.evaluate_clients() if self.of_clients else {}
         measured |= own_data.summarised(self.own) if self.own else {}
-        columns = {name: measured[name] for name in in_order(measured)} | drawn | self.simulation.ledger.read()
+        counted, metrics = self.simulation.ledger.read(), self.metrics()
+        self.metrics.check_columns(measured | counted)
+        columns = {name: measured[name] for name in in_order(measured)} | metrics | drawn | counted
         worst, capacity = self._epsilons().max(1) if self.spending else [], self.asked.capacity
         rows = [
             {"repetition": lane.repetition}
@@ -182,12 +195,11 @@ class Loop:
             | ({} if capacity is None else {"channel_seconds": columns["uplink_bits"][index] / capacity})
             for index, lane in enumerate(self.simulation.lanes)
         ]
-        self.rows += rows
+        self._keep(rows)
         if self.history is not None:
             self.history.append(self.simulation.models)
-        if self.files is not None:
-            self.files.append(rows)
-        self._notice_divergence(columns.get("train_loss", np.zeros(1)), display)
+        if self.simulation.round:  # a first loss may be infinite, and come down
+            self._notice_divergence(columns.get("train_loss", np.zeros(1)), display)
         self._tell(rows)
         latest = columns | ({"epsilon": worst} if self.spending else {})
         return {name: together(name, values) for name, values in latest.items()}
@@ -203,6 +215,18 @@ class Loop:
         except Exception as error:
             message = telling.failed(self.on_evaluate, error, self.simulation.round) + self._how_to_go_on()
             raise CallbackFailed(message, self._end("failed", message)) from error
+
+    def _keep(self, rows: list[Row]) -> None:
+        """Add rows to the records; of columns that came or went since the first row, the others have no number."""
+        before = list(self.rows[0]) if self.rows else []
+        names = all_columns(before, list(rows[0]))
+        rows = [{name: row.get(name, math.nan) for name in names} for row in rows]
+        more = bool(before) and names != before
+        if more:
+            self.rows = [{name: row.get(name, math.nan) for name in names} for row in self.rows]
+        self.rows += rows
+        if self.files is not None:
+            self.files.records(pd.DataFrame(self.rows)) if more else self.files.append(rows)
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
         finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
@@ -226,7 +250,8 @@ class Loop:
         history = {} if self.history is None else {"history": np.array(self.history)}
         samples = {} if self.samples is None else self.samples.state()
         own = {f"{OWN}{name}": values for name, values in self.own.items()}
-        return self.simulation.state() | history | samples | own | {"seconds": np.array(self.seconds)}
+        told = self.promises.state() | {"seconds": np.array(self.seconds)}
+        return self.simulation.state() | history | samples | own | told
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
         return {
@@ -236,7 +261,8 @@ class Loop:
             "rounds": self.simulation.round if self.spent or self.rounds is None else self.rounds,
             "compile_seconds": self.compile_seconds,
             "dimension": self.simulation.dimension,
-            "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds),
+            "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds)
+            | ({"longer than planned": self.promises.told} if self.promises.told else {}),
             "layout": self.simulation.arrangement,
         }
 

@@ -31,6 +31,7 @@ from hush.store import RunFolder, Unreadable
 from hush.store.fingerprint import fingerprint
 from hush.store.reading import began
 from hush.tasks.classes import class_counts
+from hush.tasks.metrics import Asked
 from hush.tasks.problem import Supervised
 
 
@@ -51,6 +52,7 @@ def run(
     trust: str | None = None,
     epsilon: float | None = None,
     when_spent: str = WHEN_SPENT[0],
+    metrics: Asked = (),
     evaluate_clients: bool | None = None,
     watch: bool = False,
     keep_models: bool = False,
@@ -69,7 +71,7 @@ def run(
     """Run `algorithm` on `problem` and return its records and models.
 
     rounds, seed, repetitions   how long, from which seed, how many independent repetitions (or a list of their numbers)
-    evaluate_every              rounds between evaluations; the last round is always evaluated
+    evaluate_every              rounds between evaluations; the initial model and the last round's are always evaluated
     sweep                       {"local.lr": [0.01, 0.1], …}: every point of the grid, in the same program; or a list of
                                 points [{"local.lr": 0.1, "server.lr": 1.0}, …], whose settings go together
     bit_budget                  stop at the last round whose uplink bits, all clients together, it pays for; with it,
@@ -80,6 +82,8 @@ def run(
     epsilon                     a budget of ε at that δ, which ends the run where all clients pay alike
     when_spent                  where a client has spent a budget of its own, of bits or of ε, the run stops; or, with
                                 "retire", that client takes part no more, and the others go on for all `rounds`
+    metrics                     of all test predictions: names of scikit-learn's scorers and a few others, or functions
+                                of (targets [n], outputs [n, …]), in a list or a mapping by name: see hush.metrics
     evaluate_clients            measure the model, and each client's personal one, on that client's own data: means and
                                 the worst tenth in the records, each client in `result.clients`; if not said, this is
                                 done where clients have personal models
@@ -112,6 +116,7 @@ def run(
         trust=trust,
         epsilon=epsilon,
         when_spent=when_spent,
+        metrics=metrics,
         evaluate_clients=evaluate_clients,
         watch=watch,
         keep_models=keep_models,

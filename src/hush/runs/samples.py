@@ -8,18 +8,15 @@ over all samples as they come, kept or not.
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hush.core.columns import SCORES
-from hush.core.flat import unravelled
 from hush.execution import mesh
-from hush.execution.engine import on_mesh, over_lanes
-from hush.execution.phase import Layout
 from hush.posterior import Posterior, prediction
 from hush.runs.advancing import Advancing
+from hush.runs.predicting import of_each_lane
 from hush.settings.run import MOST_SAMPLES
 from hush.store import RunFolder
 from hush.store.files import SAMPLES
@@ -45,26 +42,13 @@ class Thinning:
         return self.warm_up + (index + 1) * self.every
 
 
-@eqx.filter_jit
-def _predicted(problem: Any, models: jax.Array, layout: Layout) -> jax.Array:
-    """Every lane's probabilities of the test examples' classes [lanes, n, classes]."""
-    data, static = eqx.partition(problem, eqx.is_array)
-
-    def predict(data: Any, models: Any, _: Any) -> jax.Array:
-        whole_problem = eqx.combine(data, static)
-        one = lambda model: prediction.probabilities(whole_problem, unravelled(whole_problem, model))  # noqa: E731
-        return over_lanes(one, layout.lanes_at_once)(models)
-
-    return on_mesh(predict, layout, data, models)
-
-
 _add = jax.jit(jnp.add, donate_argnums=0)
 _scores = jax.jit(jax.vmap(prediction.scores_of, (0, None)))
 
 
 def predictions(simulation: Advancing) -> jax.Array:
     """What every lane's model thinks of the test examples [lanes, n, classes]."""
-    return _predicted(simulation.placed, simulation.server["model"], simulation.layout)
+    return of_each_lane(prediction.probabilities, simulation.placed, simulation.server["model"], simulation.layout)
 
 
 class Samples:

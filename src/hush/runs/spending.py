@@ -35,6 +35,7 @@ class Spending:
         noise: str | None = None,
     ) -> None:
         self.delta, self.reason, self._noise = delta, "", NOISE if noise is None else noise
+        self.lost = ""  # why there is none where there would be one: how the run ends, or ended before
         self.swept = len({tuple(lane.settings.values()) for lane in lanes}) > 1
         self.lanes: list[Description] = []
 
@@ -100,7 +101,7 @@ class Spending:
 
     def withdraw(self, reason: str) -> None:
         """No guarantee after all: how the run ends would void it."""
-        self.lanes, self.reason = [], reason
+        self.lanes, self.reason, self.lost = [], reason, reason
 
     def rounds_within(self, epsilon: float) -> int:
         """How many rounds every lane can pay for, where all clients pay alike."""

@@ -11,6 +11,7 @@ from typing import Any
 from hush.core.check import flag, integer, known, positive, seed
 from hush.execution.lanes import Sweep, numbered
 from hush.settings.schema import Field, schema
+from hush.tasks.metrics import parsed
 
 EVALUATE_EVERY = 10
 DELTA = 1e-5
@@ -36,6 +37,8 @@ class RunSettings:
     delta, unit, trust          of the privacy guarantee: δ, example or client, and a name from hush.privacy.TRUST
     epsilon                     a budget of ε
     when_spent                  where a client has spent its own budget, of bits or of ε, the run stops or it retires
+    metrics                     of all test predictions: a list of names (scikit-learn's scorers, or `module:function`),
+                                or a table of these by the names of their columns
     evaluate_clients            measure models on each client's own data; if not said, where clients have personal ones
     watch                       keep the length and the angle of every client's update
     keep_models                 keep the model of every evaluation
@@ -57,6 +60,7 @@ class RunSettings:
     trust: str | None = field(default=None, metadata=WHERE_CLIENTS_RETIRE)
     epsilon: float | None = field(default=None, metadata=WHERE_CLIENTS_RETIRE)
     when_spent: str = WHEN_SPENT[0]
+    metrics: Any = ()  # hush.tasks.metrics.Asked; checked and resolved here
     evaluate_clients: bool | None = None
     watch: bool = field(default=False, metadata=ALWAYS)
     keep_models: bool = field(default=False, metadata=ALWAYS)
@@ -81,6 +85,7 @@ class RunSettings:
         known("thing to do when a budget is spent", self.when_spent, WHEN_SPENT)
         seed("seed", self.seed)
         integer("evaluate_every", self.evaluate_every)
+        object.__setattr__(self, "metrics", parsed(self.metrics))
         if self.evaluate_clients is not None:
             flag("evaluate_clients", self.evaluate_clients)
         flag("watch", self.watch)

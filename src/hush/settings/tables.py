@@ -12,6 +12,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.problem import Problem
 from hush.settings.run import RunSettings
 from hush.settings.schema import name_of, schema
+from hush.tasks.metrics import written
 
 OWN = "own"  # the name of a task that only the user's program can make
 
@@ -35,7 +36,7 @@ def tables_of(algorithm: Algorithm | InTurn, problem: Problem | None = None, run
     if run is not None:
         asked = run.keywords()
         sweep = asked.pop("sweep") or {}
-        tables["run"] = plain(asked)
+        tables["run"] = plain(asked | {"metrics": written(run.metrics)})
         if sweep:
             tables["sweep"] = plain(sweep)
     return tables

@@ -22,7 +22,8 @@ from hush.tasks.problem import Aside
 
 Array = np.ndarray[Any, Any]
 # Functions of these packages are known by their names; of any other, the source is part of what a run depends on.
-KNOWN = ("hush.", "jax.", "jaxlib.", "equinox.", "optax.", "numpy.")
+KNOWN = ("hush.", "jax.", "jaxlib.", "equinox.", "optax.", "numpy.", "torch.")
+DEEPEST = 4  # functions in the closures of functions
 # A schedule is looked at here: at every one of the first counts, and then at 64 for each doubling.
 COUNTS = np.unique(np.r_[np.arange(2**16), np.geomspace(2**16, 2**24, 64 * 8)].astype(np.int32))
 MOST = 8  # differences that are told one by one
@@ -49,6 +50,10 @@ class Fingerprint:
         values = {name.removeprefix(mark): value for name, value in state.items() if name.startswith(mark)}
         return cls(json.loads(str(state["fingerprint"])), values)
 
+    def of_problem(self) -> "Fingerprint":
+        """What is of the problem alone."""
+        return Fingerprint({name: text for name, text in self.texts.items() if name.partition(".")[0] == PROBLEM}, {})
+
     def differences(self, now: "Fingerprint") -> list[str]:
         """What is not as it was, each in a few words."""
         found, others = [], list[str]()
@@ -66,6 +71,7 @@ class Fingerprint:
 
 
 _DIGEST = "digest "
+PROBLEM = "problem"
 
 
 def fingerprint(algorithm: Algorithm | InTurn, problem: Problem, run: Mapping[str, Any]) -> Fingerprint:
@@ -81,9 +87,14 @@ def fingerprint(algorithm: Algorithm | InTurn, problem: Problem, run: Mapping[st
         return "a schedule"
 
     texts = dict(_texts(algorithm, "algorithm", schedule))
-    texts |= dict(_texts(problem, "problem", lambda *_: None))
+    texts |= of_problem(problem).texts
     texts |= dict(_texts(dict(run), "run", lambda *_: None))
     return Fingerprint({_short(name): text for name, text in texts.items()}, {_short(n): v for n, v in values.items()})
+
+
+def of_problem(problem: Problem) -> Fingerprint:
+    """Of data, model and loss, whatever is run on them."""
+    return Fingerprint(dict(_texts(problem, PROBLEM, lambda *_: None)), {})
 
 
 def _short(name: str) -> str:
@@ -107,13 +118,30 @@ def _texts(value: Any, name: str, schedule: Callable[[str, Any], str | None]) ->
         inner = list(value.items())
     elif isinstance(value, list | tuple):
         inner = list(enumerate(value))
+    elif hasattr(value, "named_modules"):  # of PyTorch, which must not be loaded for this
+        inner = list(_torch(value))
+    elif hasattr(value, "depends_on"):
+        inner = [("", value.depends_on)]
     elif callable(value):
         yield name, schedule(name, value) or _source(value)
     else:
         said = repr(value)
         yield name, type(value).__qualname__ if " at 0x" in said else said
     for part, each in inner:
-        yield from _texts(each, f"{name}.{part}", schedule)
+        yield from _texts(each, f"{name}.{part}" if part != "" else name, schedule)
+
+
+def _torch(module: Any) -> Iterator[tuple[str, Any]]:
+    """What a module of PyTorch is, but for the weights that are trained: its layers and all that is set in them."""
+    for name, layer in module.named_modules():
+        yield name, _kind(type(layer))
+        settings = {key: value for key, value in vars(layer).items() if not key.startswith("_") and key != "training"}
+        yield name, settings
+        hooks = {key: list(value.values()) for key, value in vars(layer).items() if key.endswith("_hooks") and value}
+        yield name, hooks
+    fixed = {name: value for name, value in module.named_parameters() if not value.requires_grad}
+    for name, tensor in (fixed | dict(module.named_buffers())).items():
+        yield name, tensor.detach().cpu().numpy()
 
 
 def _digest_of_array(value: Any) -> str:
@@ -136,19 +164,37 @@ def _kind(kind: type) -> str:
     return kind.__qualname__ if name.startswith(KNOWN) else f"{name} {_digest_of_source(kind)}"
 
 
-def _source(function: Any) -> str:
+def _source(function: Any, depth: int = DEEPEST) -> str:
     """A function by its name, and one of the user's own by its source and by what it was made with."""
     if isinstance(function, functools.partial):
         settings = dict(_texts([function.args, function.keywords], "", lambda *_: None))
-        return f"{_source(function.func)} {_digest(json.dumps(settings).encode())}"
+        return f"{_source(function.func, depth)} {_digest(json.dumps(settings).encode())}"
+    if isinstance(function, type):
+        return _kind(function)
     function = inspect.unwrap(function)
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
     if name.startswith(KNOWN):
         return name
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _filled(cell)]
-    plain = [cell for cell in cells if isinstance(cell, bool | int | float | str | np.ndarray | jax.Array)]
-    made_with = json.dumps(dict(_texts([plain, getattr(function, "__defaults__", None)], "", lambda *_: None)))
-    return f"{name} {_digest(made_with.encode())} {_digest_of_source(function)}"
+    kept = [cell for cell in cells if not inspect.ismodule(cell)]  # a module is named in the source
+
+    def named(_: str, inner: Any) -> str:  # no deeper, where functions hold each other
+        return _source(inner, depth - 1) if depth else str(getattr(inner, "__qualname__", type(inner).__qualname__))
+
+    try:
+        made_with = json.dumps(dict(_texts([kept, getattr(function, "__defaults__", None)], "", named)))
+    except RecursionError:  # things that hold each other: of these, the source must do
+        made_with = ""
+    return f"{name} {_digest(made_with.encode())} {_digest_of_source(function)}{_constants(function)}"
+
+
+def _constants(function: Any) -> str:
+    """Of a function without a name: two of them may stand on one line, which is all that is known of their source."""
+    code = getattr(function, "__code__", None)
+    if code is None or getattr(function, "__name__", "") != "<lambda>":
+        return ""
+    plain = [value for value in code.co_consts if isinstance(value, bool | int | float | complex | str | bytes)]
+    return f" {_digest(repr((plain, code.co_names)).encode())}"
 
 
 def _filled(cell: Any) -> bool:

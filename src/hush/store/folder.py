@@ -109,7 +109,7 @@ class RunFolder:
         manifest.compact(self.path)
         self.describe(settings)
         if records is not None:
-            self._records(records)
+            self.records(records)
 
     def _clean(self) -> None:
         for path in files.leftovers(self.path):
@@ -125,7 +125,7 @@ class RunFolder:
         self._text(files.STATUS, json.dumps(entries, indent=2))
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows to the records; rows that do not fit on the disk leave the earlier ones as they were."""
+        """Add rows of the same columns to the records; where they do not fit on the disk, these stay as they were."""
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         if not files.RECORDS_SO_FAR.path(self.path).exists():
@@ -194,10 +194,11 @@ class RunFolder:
 
     def table(self, records: pd.DataFrame) -> None:
         """The records as a Parquet file, and the CSV file as exactly these rows."""
-        self._records(records)
+        self.records(records)
         self.parquet(files.RECORDS, records)
 
-    def _records(self, records: pd.DataFrame) -> None:
+    def records(self, records: pd.DataFrame) -> None:
+        """The records so far, as exactly these rows."""
         content = records.to_csv(index=False, na_rep="nan").encode()
         atomically(files.RECORDS_SO_FAR.path(self.path), lambda file: file.write(content))
         self._grown[files.RECORDS_SO_FAR.name] = len(content), zlib.crc32(content)

@@ -52,6 +52,19 @@ def _measured(records: pd.DataFrame) -> list[str]:
     return [str(name) for name in records.select_dtypes(["number", "bool"]).columns if name not in apart]
 
 
+def all_columns(before: Sequence[str], now: Sequence[str]) -> list[str]:
+    """The columns that rows had before and those of rows now: each new one after the one that it follows now.
+
+    >>> all_columns(["round", "loss", "bits"], ["round", "loss", "f1", "bits", "norm"])
+    ['round', 'loss', 'f1', 'bits', 'norm']
+    """
+    found = list(before)
+    for place, name in enumerate(now):
+        if name not in found:
+            found.insert(found.index(now[place - 1]) + 1 if place else 0, name)
+    return found
+
+
 def points(records: pd.DataFrame) -> list[Point]:
     """The points of the sweep in their order; one without settings where nothing was swept."""
     names = swept(records)

@@ -236,8 +236,9 @@ def digital(lab: AlignmentLab) -> Section:
         distributed_sgd(lr=0.1, batch=64, weighting="equal"), uplink=(Clip(BOUND), QSGD(1, code="elias"))
     )
     result = run(algorithm, problem, lab.rounds, evaluate_every=lab.rounds, progress=False, repetitions=2)
-    found = 100 * float(final(result.records)["accuracy"].mean())
-    bits = float(result.records["uplink_bits"].mean()) / lab.rounds
+    last = final(result.records)
+    found = 100 * float(last["accuracy"].mean())
+    bits = float(last["uplink_bits"].mean()) / lab.rounds
     # A message may have the energy P, over its d uses of the channel. By time division each of ten clients has a tenth
     # of the uses, and ten times the power in them.
     signal = 10 * from_decibel(5.0) * np.random.default_rng(0).normal(0.5, 0.1, 100_000) ** 2 * lab.rounds / uses

@@ -75,7 +75,8 @@ def chosen(lab: LangevinLab, data: str, K: int) -> float:
         return plan.rates[0]
     if ("tuned", data, K) not in lab.kept:
         lab.say(f"{data}, K = {K}: step sizes")
-        found = _run(lab, data, K, plan.rates, plan.tuning).records["predictive_nll"].to_numpy()
+        records = _run(lab, data, K, plan.rates, plan.tuning).records
+        found = records["predictive_nll"][records["round"] == plan.tuning].to_numpy()
         lab.kept["tuned", data, K] = plan.rates[int(np.nanargmin(found))]
     rate: float = lab.kept["tuned", data, K]
     return rate

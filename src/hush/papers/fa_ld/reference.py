@@ -16,6 +16,7 @@ from hush.posterior import Posterior, reference_posterior, wasserstein
 from hush.report.style import PALETTE, Drawing, drawing, dress
 from hush.runs.run import run
 from hush.server import AddWithControl, Gather
+from hush.store.records import final
 from hush.uplink import QSGD
 
 PRIOR, LR, STEPS, CHAINS = 1.0, 1e-4, 20_000, 32
@@ -81,7 +82,7 @@ def logistic(lab: LangevinLab) -> Section:
             )
             chains[name, K] = result.posterior
             rows.append({"K": K, "way": name} | _held_to(result.posterior, reference, mean, covariance, spread))
-            rows[-1]["uplink kbit"] = round(float(result.records["uplink_bits"].mean()) / 1e3, 1)
+            rows[-1]["uplink kbit"] = round(float(final(result.records)["uplink_bits"].mean()) / 1e3, 1)
     found = pd.DataFrame(rows)
     halves = _between(truth[: len(truth) // 2], truth[len(truth) // 2 :]) / spread
     at = found.set_index(["way", "K"])["W2 / spread"]
