@@ -61,7 +61,7 @@ def test_three_classes_two_points_three_repetitions(unequal):
     asked = {"f1": "f1_macro", "auc": "roc_auc_ovr", "top": "top_2_accuracy", "perplexity": "perplexity"}
     asked |= {"log": "neg_log_loss", "kappa": lambda y, z: scikit.cohen_kappa_score(y, z.argmax(1)), "mine": own_share}
     result = go(unequal, repetitions=3, sweep={"local.lr": [0.5, 0.05]}, metrics=asked)
-    assert measures(result.records)[-7:] == list(asked)
+    assert set(asked) <= set(measures(result.records))
     y = np.asarray(unequal.test.y)
     for row, vector in zip(result.records.tail(6).to_dict("records"), result.vector, strict=True):
         z = outputs(unequal, vector)
