@@ -27,6 +27,11 @@ class Noisy(Channel):
 
     def __check_init__(self) -> None:
         positive("std", self.std)
+        if self.inner.hands_each:
+            raise ValueError(
+                f"noise goes on a sum of messages, and channel {type(self.inner).__name__} hands on each of them; let "
+                "clients add noise to their own (stage Gaussian or GridGaussian)"
+            )
         check_grid(self.grid, self.std, "std")
         on_noise = self.grid is not None and self.inner.float_noise
         if on_noise or (isinstance(self.inner, Noisy) and self.inner.grid is not None):

@@ -7,7 +7,7 @@ evaluate     the measures of some rows of a table, which the engine cuts and wei
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ from hush.core.check import LARGEST, shown
 from hush.core.clipping import clipping, weighted_sum
 from hush.core.keys import Key
 from hush.core.norms import norms
+from hush.core.part import Part
 
 Vector = jax.Array  # [d], a model or a message, flat
 Params = Any  # a pytree, the same model inside local training
@@ -88,8 +89,10 @@ def numbers_of(clients: Sequence[int] | np.ndarray[Any, Any], population: int) -
     return found
 
 
-class ClientData(eqx.Module):
+class ClientData(Part):
     """One client's view of a problem: what its device holds and can compute."""
+
+    fills: ClassVar[str] = "a client of the problem"
 
     @property
     @abstractmethod
@@ -141,9 +144,10 @@ class Batch(NamedTuple):
     length: int
 
 
-class Problem(eqx.Module):
+class Problem(Part):
     """Data, model and loss: what is to be learned, by whom."""
 
+    fills: ClassVar[str] = "the problem"
     population: eqx.AbstractVar[Population]
 
     @abstractmethod

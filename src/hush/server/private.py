@@ -12,6 +12,7 @@ from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key, at
 from hush.core.plain import Add
 from hush.core.problem import Vector
+from hush.server.inner import check_inner
 
 
 class AdaptingClip(ServerRule):
@@ -29,6 +30,7 @@ class AdaptingClip(ServerRule):
     receives = ("update", "below")
 
     def __check_init__(self) -> None:
+        check_inner("AdaptingClip", self.inner)
         clipping_bound("initial", self.initial)
         for name in ("quantile", "lr", "weight"):
             positive(name, getattr(self, name))
@@ -68,6 +70,7 @@ class CorrelatedNoise(ServerRule):
     float_noise = True
 
     def __check_init__(self) -> None:
+        check_inner("CorrelatedNoise", self.inner)
         positive("std", self.std)
         integer("rounds", self.rounds)
         integer("bands", self.bands, 1, self.rounds)
