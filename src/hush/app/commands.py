@@ -30,11 +30,17 @@ def run(
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
-    experiment = build(_how(tables, changed))
+    experiment = build(_how(tables, changed), beside=Path() if settings is None else settings.parent)
     problem = experiment.problem()
     folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
-    _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, folder=folder, replace=force)
+    places: dict[str, Any] = {"folder": folder, "replace": force}
+    if through_bytes:
+        _run(experiment, problem, quiet, by_bytes, **places)
+        return
+    if experiment.made_by is not None:  # which the problem itself does not know of
+        places["settings"] = experiment.tables
+    _run(experiment, problem, quiet, **places)
 
 
 def resume(folder: Path, changed: Mapping[str, Any], quiet: bool) -> None:
@@ -45,7 +51,7 @@ def resume(folder: Path, changed: Mapping[str, Any], quiet: bool) -> None:
             str(folder), "was run with devices: hush serve goes on with it, as it was begun; through bytes, begin anew"
         )
     tables = _how(tables, changed)
-    experiment = build(tables)
+    experiment = build(tables, beside=folder)
     _run(experiment, experiment.problem(), quiet, folder=folder, resume=True, settings=tables)
 
 
@@ -115,7 +121,8 @@ def tell(result: Result) -> None:
 def _default_folder(experiment: Experiment) -> Path:
     """A name that no other run has: two may begin in the same second."""
     task = experiment.task["name"] if experiment.task is not None else OWN
-    return Path("runs") / f"{experiment.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    names = "-".join(str(name).rpartition(":")[2] for name in (experiment.name, task))  # of one's own, without modules
+    return Path("runs") / f"{names}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def _check_room(folder: Path, force: bool) -> None:

@@ -1,4 +1,4 @@
-"""What pieces and problems have in common: each is a frozen set of settings, and says what it is when it lacks a part."""
+"""What pieces and problems have in common: a frozen set of settings, which says what it is when it lacks something."""
 
 from typing import Any, ClassVar, Self
 
