@@ -277,7 +277,7 @@ REFUSED = [
     (FEDAVG | {"sweep": {"local.lr": ["a"]}}, r"^sweep\.local\.lr\.0: must be a number"),
     (
         FEDAVG | {"sweep": {"cohort.size": [10, 20]}},
-        r"^sweep\.cohort\.size: is a whole number \(4 here\), each value .* another program.*--set cohort\.size=4 --out",
+        r"^sweep\.cohort\.size: is a whole number \(4 here\), each value .* program.*--set cohort\.size=4 --out",
     ),
     (FEDAVG | {"sweep": {"local": {"pace": ["step"]}}}, r"^sweep\.local\.pace: is a name .*hush compare"),
 ]

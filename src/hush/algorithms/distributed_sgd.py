@@ -15,8 +15,9 @@ def distributed_sgd(
     sampling: str = "shuffled",
     weighting: str = "examples",
 ) -> Algorithm:
-    """x ← x − η · mean of the clients' gradients.
+    """One gradient of each client a round, and a step along their mean.
 
+    x ← x − η · mean of the clients' gradients.
     `clients=None` is everyone, `batch=None` all of a client's data.
     """
     return Algorithm(participants(clients, weighting), Gradient(batches(batch, sampling)), server=Add(as_rate(lr)))

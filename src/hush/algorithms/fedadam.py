@@ -19,7 +19,10 @@ def fedadam(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg."""
+    """FedAvg whose mean update drives Adam at the server.
+
+    FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg.
+    """
     positive("server_lr", server_lr)
     positive("eps", eps)
     for name, value in (("b1", b1), ("b2", b2)):

@@ -23,7 +23,10 @@ def feddane(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> InTurn:
-    """FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg."""
+    """FedAvg with local gradients corrected by the cohort's; two exchanges.
+
+    FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg.
+    """
     cohort = participants(clients, weighting)
     local = local_sgd(GradientCorrection(), Proximal(number("mu", mu)), **training)
     gather = Algorithm(cohort, Gradient(), server=Gather())

@@ -19,6 +19,9 @@ def fedprox(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg."""
+    """FedAvg with a pull of each client's model towards the one it was sent.
+
+    FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg.
+    """
     local = local_sgd(Proximal(number("mu", mu)), **training)
     return Algorithm(participants(clients, weighting), local, server=Add(as_rate(server_lr, "server_lr")))

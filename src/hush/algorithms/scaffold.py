@@ -17,7 +17,10 @@ def scaffold(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg with control variates against client drift, at twice the bits both ways. Other settings as in fedavg."""
+    """FedAvg with control variates against client drift, at twice the bits.
+
+    FedAvg with control variates against client drift, at twice the bits both ways. Other settings as in fedavg.
+    """
     local = local_sgd(ControlVariate(), **training)
     return Algorithm(
         participants(clients, weighting), Scaffold(local), server=AddWithControl(as_rate(server_lr, "server_lr"))

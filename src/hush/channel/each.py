@@ -8,7 +8,7 @@ from hush.core.plain import Digital
 
 
 class Each(Channel):
-    """Hands the server every message by itself, for rules such as Median that look at them one by one.
+    """Hands the server every message by itself, for rules such as Median.
 
     They come stacked, [clients, d], with their weights and with who was there (`hush.core.contract.Stacked`): a round's
     messages are all held in memory. Nothing that rests on seeing a sum alone is private then.

@@ -11,8 +11,9 @@ from hush.core.plain import Digital
 
 
 class Noisy(Channel):
-    """received + N(0, σ² I), added by a server that all trust, or inside a secure sum: DP-FedAvg's usual form.
+    """Adds Gaussian noise to what the server receives: central privacy.
 
+    received + N(0, σ² I), added by a server that all trust, or inside a secure sum: DP-FedAvg's usual form.
     With a `grid` all numbers that a phase receives, whatever their message, are rounded to the nearest of its points,
     and the noise is a discrete Gaussian: what a server in the field needs. It is then all the noise there is.
 

@@ -71,7 +71,7 @@ def _with_probability(key: Key, probability: float, count: int) -> jax.Array:
 
 
 class Everyone(Cohort):
-    """All N clients in every round, weighted by p_i."""
+    """All clients in every round, weighted by their shares p_i of the examples."""
 
     weighting: str = eqx.field(default="examples", static=True)
 
@@ -90,7 +90,10 @@ class Everyone(Cohort):
 
 
 class Uniform(Cohort):
-    """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean)."""
+    """So many different clients, all sets alike likely.
+
+    `size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean).
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
     weighting: str = eqx.field(default="examples", static=True)
@@ -111,8 +114,9 @@ class Uniform(Cohort):
 
 
 class Cyclic(Cohort):
-    """The clients in blocks of `size`, block after block: each takes part once in N / size rounds, and never sooner.
+    """The clients in turn, block after block, so that none comes too soon again.
 
+    The clients in blocks of `size`, block after block: each takes part once in N / size rounds, and never sooner.
     Noise that is correlated over rounds asks for this: two rounds of one client lie ⌊N / size⌋ or more apart.
     """
 
@@ -141,7 +145,10 @@ class Cyclic(Cohort):
 
 
 class SchemeII(Cohort):
-    """`size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II."""
+    """So many different clients, weighted so that the sum is unbiased.
+
+    `size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II.
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
 
@@ -162,7 +169,10 @@ class SchemeII(Cohort):
 
 
 class ByWeight(Cohort):
-    """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send."""
+    """Independent draws by the clients' shares; one may come twice.
+
+    `size` independent draws with probability p_i, a client may come twice; plain mean of what they send.
+    """
 
     size: int = eqx.field(static=True, converter=scalar)
     with_replacement: ClassVar[bool] = True
@@ -189,8 +199,9 @@ SchemeI = ByWeight  # paper fa-ld, scheme I, is a draw by weight
 
 
 class Poisson(Cohort):
-    """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
+    """Each client by a coin of its own, which privacy likes best.
 
+    Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
     The number of places is fixed so high that a client finds none left with probability below 1e-15.
     """
 

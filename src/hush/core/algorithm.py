@@ -70,11 +70,12 @@ def _check_names(slot: str, piece: Any, *declared: str) -> None:
     for what in declared:
         names = getattr(piece, what)
         if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
-            hint = "; put @property above it" if callable(names) else f'; say {what} = ("{names}",)'
-            raise ValueError(
-                f"{slot} ({type(piece).__name__}) must declare {what} as a tuple of names, found "
-                f"{type(names).__name__}{hint if callable(names) or isinstance(names, str) else ''}"
-            )
+            found = type(names).__name__
+            if callable(names):
+                found = "a method; put @property above it"
+            elif isinstance(names, str):
+                found = f'the text {names!r}; say {what} = ("{names}",)'
+            raise ValueError(f"{slot} ({type(piece).__name__}) must declare {what} as a tuple of names, found {found}")
 
 
 def _check_declared(local: LocalRule) -> None:

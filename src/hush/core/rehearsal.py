@@ -95,13 +95,13 @@ def _cohort(phase: Algorithm, population: Population, where: str) -> Draw:
     places = cohort.places(population.clients)
     draw = shapes(slot, cohort, "the draw", lambda: cohort(root(0), population, jnp.int32(0)))
     if not isinstance(draw, Draw):
-        refuse(slot, cohort, "return a Draw of ids, weights, active and coverage", draw)
+        refuse(slot, cohort, "return a Draw of ids, weights, active and coverage", words(draw))
     for name, kind in (("ids", jnp.integer), ("weights", jnp.floating), ("active", jnp.bool_)):
         if not is_array(getattr(draw, name), (places,), kind):
             asked = f"draw {name} for its {places} places: {kind.__name__} of shape ({places},)"
-            refuse(slot, cohort, asked, getattr(draw, name))
+            refuse(slot, cohort, asked, words(getattr(draw, name)))
     if not is_array(draw.coverage, ()):
-        refuse(slot, cohort, "draw a coverage that is one number", draw.coverage)
+        refuse(slot, cohort, "draw a coverage that is one number", words(draw.coverage))
     return draw
 
 
@@ -112,7 +112,7 @@ def _template(phase: Algorithm, model: Any, where: str) -> Any:
         refuse(slot, rule, f"have a template of {list(rule.sends)}", outline(template))
     for name, vector in template.items():
         if getattr(vector, "ndim", None) != 1 or vector.dtype != model.dtype or not vector.size:
-            refuse(slot, rule, f"have a template whose {name!r} is a vector of {model.dtype}", vector)
+            refuse(slot, rule, f"have a template whose {name!r} is a vector of {model.dtype}", words(vector))
     return template
 
 
@@ -134,7 +134,7 @@ def _local(phase: Algorithm, problem: Problem, model: Any, template: Any, state:
         refuse(slot, rule, f"send a dictionary of {list(rule.sends)}", outline(message))
     for name, like in template.items():
         if not is_vector(message[name], like):
-            refuse(slot, rule, f"send {name!r} as {words(like)}", message[name])
+            refuse(slot, rule, f"send {name!r} as {words(like)}", words(message[name]))
     _check_info(slot, rule, info, *(f"{name}_norm" for name in rule.sends))
     if missing := sorted(set(rule.reports) - set(info)):
         refuse(slot, rule, f"report {missing} in its info, as it declares", f"{sorted(info)}")
@@ -145,22 +145,22 @@ def _local(phase: Algorithm, problem: Problem, model: Any, template: Any, state:
         refuse(slot, rule, "commit a memory like the one it began with", change)
     personal = shapes(slot, rule, "personal", rule.personal, model, after)
     if personal is not None and not is_vector(personal, model):
-        refuse(slot, rule, f"have personal models like the problem's, {words(model)}, or None", personal)
+        refuse(slot, rule, f"have personal models like the problem's, {words(model)}, or None", words(personal))
     return set(info) - set(OWN_INFO)
 
 
 def _check_info(slot: str, piece: Any, info: Any, *taken: str) -> None:
     if not isinstance(info, dict):
-        refuse(slot, piece, "return its info as a dictionary", info)
+        refuse(slot, piece, "return its info as a dictionary", words(info))
     for name, value in info.items():
         check_column(f"the info of {named(slot, piece)}", name)
         if name in taken:
             refuse(slot, piece, "leave the lengths of messages to the engine", f"an info {name!r}")
         if name == "bits":
             if not isinstance(value, Count | int) and not is_array(value, (), jnp.integer):
-                refuse(slot, piece, "return its 'bits' as a whole number", value)
+                refuse(slot, piece, "return its 'bits' as a whole number", words(value))
         elif not is_number(value):
-            refuse(slot, piece, f"return one number for its info {name!r}", value)
+            refuse(slot, piece, f"return one number for its info {name!r}", words(value))
 
 
 def _uplink(phase: Algorithm, name: str, vector: Any, where: str) -> set[str]:
@@ -173,7 +173,7 @@ def _uplink(phase: Algorithm, name: str, vector: Any, where: str) -> set[str]:
         found = shapes(slot, stage, "the call", lambda v, s, stage=stage: stage(root(0), v, s), vector, before)
         sent, after, info = unpacked(slot, stage, "a vector, a state and an info", found, 3)
         if not is_vector(sent, vector):
-            refuse(slot, stage, f"send {name!r} on as it came, {words(vector)}", sent)
+            refuse(slot, stage, f"send {name!r} on as it came, {words(vector)}", words(sent))
         if change := difference(after, before):
             refuse(slot, stage, "return a state like the one it began with", change)
         _check_info(slot, stage, info, "update_norm" if name == "update" else "norm")
@@ -185,7 +185,7 @@ def _check_bound(slot: str, piece: Any, name: str) -> None:
     """Refuse a bound that is no number: a method without `@property`, say."""
     bound = getattr(piece, name)
     if bound is not None and not is_number(bound):
-        refuse(slot, piece, f"have a number, or None, as its {name}", bound)
+        refuse(slot, piece, f"have a number, or None, as its {name}", words(bound))
 
 
 def _channel(phase: Algorithm, draw: Draw, where: str) -> None:
@@ -195,16 +195,21 @@ def _channel(phase: Algorithm, draw: Draw, where: str) -> None:
     statistics = Statistics(jnp.float32(0), jnp.float32(0)) if channel.aware else Statistics()
     mixing = shapes(slot, channel, "the call", lambda d, s: channel(root(0), d, jnp.int32(0), s), draw, statistics)
     if not isinstance(mixing, Mixing):
-        refuse(slot, channel, "return a Mixing of coefficients, noise and transmit", mixing)
+        refuse(slot, channel, "return a Mixing of coefficients, noise and transmit", words(mixing))
     if not is_array(mixing.coefficients, places):
-        refuse(slot, channel, f"mix with coefficients of shape {places}", mixing.coefficients)
+        refuse(slot, channel, f"mix with coefficients of shape {places}", words(mixing.coefficients))
     for name, allowed in (("noise", ((),)), ("transmit", ((), places))):
         if not any(is_array(getattr(mixing, name), shape) for shape in allowed):
-            refuse(slot, channel, f"mix with {name} of shape {' or '.join(map(str, allowed))}", getattr(mixing, name))
+            refuse(
+                slot,
+                channel,
+                f"mix with {name} of shape {' or '.join(map(str, allowed))}",
+                words(getattr(mixing, name)),
+            )
     if not isinstance(mixing.grid, Grid | None):
-        refuse(slot, channel, "mix with a Grid, or None", mixing.grid)
+        refuse(slot, channel, "mix with a Grid, or None", words(mixing.grid))
     if channel.hands_each and not (isinstance(mixing.noise, float) and mixing.noise == 0):
-        refuse(slot, channel, "hand on every message without noise, 0.0: there is no sum for it", mixing.noise)
+        refuse(slot, channel, "hand on every message without noise, 0.0: there is no sum for it", words(mixing.noise))
 
 
 def _check_server_state(phase: Algorithm, model: Any, where: str) -> None:
@@ -213,27 +218,32 @@ def _check_server_state(phase: Algorithm, model: Any, where: str) -> None:
     if not isinstance(state, dict) or "model" not in state:
         refuse(slot, rule, "begin with a state that holds 'model'", outline(state))
     if not is_vector(state["model"], model):
-        refuse(slot, rule, f"begin with a model like the problem's, {words(model)}", state["model"])
+        refuse(slot, rule, f"begin with a model like the problem's, {words(model)}", words(state["model"]))
     if taken := sorted(set(state) & set(TOLD)):
         refuse(slot, rule, f"leave the names {', '.join(TOLD)} to the engine", f"{taken} in its state")
     check_arrays(slot, rule, "begin with a state of arrays", state, numbers=True)
     for name in rule.provides:
         if not jax.tree.leaves(state.get(name)):
-            refuse(slot, rule, f"begin with an array for each name it provides, {name!r} among them", state.get(name))
+            refuse(
+                slot,
+                rule,
+                f"begin with an array for each name it provides, {name!r} among them",
+                words(state.get(name)),
+            )
 
 
 def _server(phase: Algorithm, state: State, message: Any, draw: Draw, where: str) -> None:
     slot, rule = f"{where}server", phase.server
     received = message
     if phase.channel.hands_each:
-        rows = {
+        rows: Any = {
             name: jax.ShapeDtypeStruct((*draw.ids.shape, *each.shape), each.dtype) for name, each in message.items()
         }
         received = {name: Stacked(each, draw.weights, draw.active) for name, each in rows.items()}
     coverage = jax.ShapeDtypeStruct((), jnp.float32)
     after = shapes(slot, rule, "the call", lambda *each: rule(root(0), *each), state, received, coverage)
     if not isinstance(after, dict):
-        refuse(slot, rule, "return a state", after)
+        refuse(slot, rule, "return a state", words(after))
     if strange := sorted(map(str, set(after) - set(state))):
         refuse(slot, rule, f"return no more than it began with, {sorted(state)}", f"{strange} as well")
     if "round" in after:

@@ -47,9 +47,9 @@ def check_views(problem: Problem) -> None:
     # The index is known only when the program runs: so it is here.
     made = shapes(PROBLEM, problem, "client", viewed, data, jnp.int32(0))
     if not isinstance(made, ClientData):
-        refuse(PROBLEM, problem, "give a client's view as a ClientData", made)
+        refuse(PROBLEM, problem, "give a client's view as a ClientData", words(made))
     if not isinstance(made.population, Population):
-        refuse(VIEW, made, "know its Population", made.population)
+        refuse(VIEW, made, "know its Population", words(made.population))
     model = flat_shape(problem)
     params = jax.eval_shape(lambda vector: unravelled(problem, vector), model)
     rows = jnp.zeros(ROWS, jnp.int32), jnp.ones(ROWS)
@@ -59,7 +59,7 @@ def check_views(problem: Problem) -> None:
 
     size = of_view("size", lambda view: view.size)
     if not is_array(size, (), jnp.integer):
-        refuse(VIEW, made, "have a whole number as its size", size)
+        refuse(VIEW, made, "have a whole number as its size", words(size))
     _same(made, "unravel", of_view("unravel", lambda view, vector: view.unravel(vector), model), params)
     _same(made, "gradient", of_view("gradient", lambda view, p, r, w: view.gradient(p, r, w), params, *rows), params)
     stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((ROWS, *leaf.shape), leaf.dtype), params)
@@ -113,5 +113,7 @@ def _tables(problem: Problem) -> Mapping[str, Any]:
         refuse(PROBLEM, problem, "return its tables by name", outline(tables))
     for name, weights in tables.items():
         if not hasattr(weights, "dtype") or np.ndim(weights) != 1 or not np.size(weights):
-            refuse(PROBLEM, problem, f"give the weight of every row of the table {name!r}, an array [rows]", weights)
+            refuse(
+                PROBLEM, problem, f"give the weight of every row of the table {name!r}, an array [rows]", words(weights)
+            )
     return tables

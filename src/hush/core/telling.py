@@ -59,10 +59,9 @@ def _is_ours(error: Exception) -> bool:
     return bool(frames) and HERE in Path(frames[-1].filename).parents
 
 
-def refuse(slot: str, piece: Any, asked: str, found: Any) -> NoReturn:
-    """Tell what a piece must do, and what it does instead."""
-    said = found if isinstance(found, str) else words(found)
-    raise ValueError(f"{named(slot, piece)} must {asked}, found {said}")
+def refuse(slot: str, piece: Any, asked: str, found: str) -> NoReturn:
+    """Tell what a piece must do, and what was found instead."""
+    raise ValueError(f"{named(slot, piece)} must {asked}, found {found}")
 
 
 def words(value: Any) -> str:
@@ -98,7 +97,7 @@ def is_vector(value: Any, like: Any) -> bool:
 def unpacked(slot: str, piece: Any, asked: str, found: Any, count: int) -> Any:
     """An answer of so many things."""
     if not isinstance(found, tuple) or len(found) != count:
-        refuse(slot, piece, f"return {asked}", found)
+        refuse(slot, piece, f"return {asked}", words(found))
     return found
 
 

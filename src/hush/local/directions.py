@@ -43,7 +43,10 @@ class Direction(ClientPiece):
 
 
 class WeightDecay(Direction):
-    """g + w·x: the gradient of ½w‖x‖² added."""
+    """Pulls the model towards zero.
+
+    g + w·x: the gradient of ½w‖x‖² added.
+    """
 
     amount: float
     needs = ()
@@ -59,7 +62,10 @@ class WeightDecay(Direction):
 
 
 class Proximal(Direction):
-    """g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖²."""
+    """Pulls the model towards the one that was sent: FedProx.
+
+    g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖².
+    """
 
     mu: float
     needs = ("model",)
@@ -75,7 +81,10 @@ class Proximal(Direction):
 
 
 class ControlVariate(Direction):
-    """g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`."""
+    """Takes off the client's drift: SCAFFOLD.
+
+    g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`.
+    """
 
     needs = ("control",)
 
@@ -87,7 +96,10 @@ class ControlVariate(Direction):
 
 
 class GradientCorrection(Direction):
-    """g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`."""
+    """Puts the cohort's gradient in the place of the client's own: Fed-DANE.
+
+    g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`.
+    """
 
     needs = ("model", "control")
 

@@ -30,14 +30,20 @@ class Oracle(ClientPiece):
 
 
 class MeanGradient(Oracle):
-    """The mean over the batch: Σ_r w_r ∇ℓ_r(x)."""
+    """The mean gradient of the batch.
+
+    Σ_r w_r ∇ℓ_r(x), Σ_r w_r = 1.
+    """
 
     def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
         return data.gradient(params, rows, weights)
 
 
 class Gradient(LocalRule):
-    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size)."""
+    """One stochastic gradient at the model it was sent.
+
+    −∇̃f_i(x_k): distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size).
+    """
 
     batches: Batches = Full()
     oracle: Oracle = MeanGradient()
@@ -57,8 +63,9 @@ class Gradient(LocalRule):
 
 
 class LocalSGD(LocalRule):
-    """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper fedpaq-dp eqs 4 and 5.
+    """Some steps of stochastic gradient descent, whose difference is sent.
 
+    y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper fedpaq-dp eqs 4 and 5.
     The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
     With an `optimiser` a step is optax's, whose moments begin anew in every round. `send="model"` sends y_E itself.
     `pace="step"` looks the step size up at every step, and not once a round.

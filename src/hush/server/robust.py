@@ -30,8 +30,12 @@ ROUNDING = 1e-3
 class Robust(ServerRule):
     """A rule that makes one vector of every message's rows, and leaves the rest to `inner`."""
 
-    inner: eqx.AbstractVar[ServerRule]
     takes_each = True
+
+    @property
+    @abstractmethod
+    def inner(self) -> ServerRule:
+        """What moves the model by that vector."""
 
     @abstractmethod
     def estimate(self, received: Mapping[str, Stacked]) -> Message:
@@ -72,7 +76,7 @@ class Robust(ServerRule):
 
 
 class Median(Robust):
-    """Takes the coordinate-wise median of a round's messages in the place of their mean.
+    """Takes the median of a round's messages, number by number.
 
     Yin et al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates (ICML 2018), definition 1.
     """
@@ -87,9 +91,9 @@ class Median(Robust):
 
 
 class TrimmedMean(Robust):
-    """Leaves out the largest and the smallest share of each coordinate, and takes the mean of the rest.
+    """Takes the mean of a round's messages without the largest and the smallest.
 
-    Yin et al. (ICML 2018), definition 2: of n messages ⌊share · n⌋ at either end. It withstands as many that lie.
+    Yin et al. (ICML 2018), definition 2: of n numbers ⌊share · n⌋ at either end are left out, and so many may lie.
     """
 
     share: float
@@ -113,11 +117,12 @@ class TrimmedMean(Robust):
 
 
 class Krum(Robust):
-    """Takes the message that is nearest to its neighbours, or the mean of the `chosen` nearest (multi-Krum).
+    """Takes the message nearest to the others, or the mean of a few of them.
 
     Blanchard et al., Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent (NeurIPS 2017), section 4:
     of n messages, `byzantine` of which may lie, each is scored by the sum of the squared distances to its
-    n − byzantine − 2 nearest others. It takes n > 2 · byzantine + 2. All that a client sends is judged as one.
+    n − byzantine − 2 nearest others, and the `chosen` best are taken (more than one: multi-Krum). It asks for
+    n > 2 · byzantine + 2. All that a client sends is judged as one.
     """
 
     byzantine: int = eqx.field(static=True, converter=scalar)

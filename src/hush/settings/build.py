@@ -77,7 +77,7 @@ def _preset(table: Mapping[str, Any], find: Find) -> Algorithm | InTurn:
     preset, arguments = _named(table, ALGORITHMS, "algorithm", find)
     name = table["name"]
     if not is_own_name(name):
-        return make(preset, fill(preset, arguments, "algorithm"), "algorithm")  # type: ignore[no-any-return]
+        return make(preset, fill(preset, arguments, "algorithm"), "algorithm")
     known = schema_of(preset, name, "algorithm.name")
     made = make_own(name, preset, fill(preset, arguments, "algorithm", known, find=find), "algorithm")
     if not isinstance(made, Algorithm | InTurn):

@@ -9,7 +9,10 @@ from hush.core.problem import Vector
 
 
 class Clip(Stage):
-    """v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites."""
+    """Shortens a message to a length at most.
+
+    v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites.
+    """
 
     bound: float
 

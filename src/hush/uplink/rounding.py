@@ -31,7 +31,10 @@ def _rounded(vector: Vector) -> Vector:
 
 
 class BFloat16(Compressor):
-    """Each number rounded to the nearest with 8 significant bits: bfloat16, 16 bits a number. Biased, very little."""
+    """Rounds each number to 16 bits.
+
+    To the nearest with 8 significant bits: bfloat16. Biased, very little.
+    """
 
     unbiased = False
 

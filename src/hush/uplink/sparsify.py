@@ -25,8 +25,9 @@ def _at_most(k: int, dimension: int) -> None:
 
 
 class TopK(Compressor):
-    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters", fedpaq-dp).
+    """Sends the k numbers of the largest magnitude and drops the rest.
 
+    They come as they are, with zeros elsewhere ("some important parameters", fedpaq-dp).
     It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
     """
 
@@ -67,7 +68,10 @@ class TopK(Compressor):
 
 
 class RandomK(Compressor):
-    """k numbers at random places, times d/k so that the mean is right. The places come from a seed that is sent."""
+    """Sends k numbers at random places, scaled so that the mean is right.
+
+    They are multiplied by d/k. The places come from a seed that is sent.
+    """
 
     k: int = eqx.field(static=True, converter=scalar)
     unbiased = True
