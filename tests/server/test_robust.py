@@ -17,6 +17,7 @@ from hush.core.problem import Population
 from hush.execution.admission import handed_on
 from hush.execution.simulation import Simulation
 from hush.network import through_bytes
+from hush.network.coordinator import _closed
 from hush.privacy import NoGuarantee, describe
 from hush.server import AdaptingClip, Add, AddWithControl, CorrelatedNoise, Krum, Median, Optimiser, TrimmedMean
 from hush.settings import RunSettings
@@ -210,6 +211,18 @@ def test_bytes_go_the_same_way(unequal):
     simulated = hush.run(algorithm, unequal, 2, seed=3, evaluate_every=2, progress=False)
     found = through_bytes(algorithm, unequal, asked, progress=False)
     np.testing.assert_allclose(found.vector, simulated.vector, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_devices_that_do_not_answer_do_not_count(ten, share):
+    """Their rows are zeros, which no median is to see."""
+    phase = hush.Algorithm(Everyone(), Own(jnp.asarray(TABLE)), channel=Each(), server=Median())
+    drawn = phase.cohort(root(0), ten.population, 0)
+    here = np.arange(CLIENTS) % 3 > 0
+    state = hush.init_server(phase, jnp.zeros(D))
+    rows = {"update": jnp.where(jnp.asarray(here)[:, None], TABLE, 0)}
+    after, _ = _closed(phase, share, root(0), root(1), state, drawn, jnp.asarray(here), rows)
+    np.testing.assert_allclose(after["model"], np.median(TABLE[here], axis=0), rtol=1e-5, atol=1e-6)
 
 
 def test_memory_is_told_beforehand(ten, monkeypatch):

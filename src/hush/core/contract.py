@@ -42,7 +42,7 @@ class Draw(NamedTuple):
 class Cohort(Part):
     """Who takes part in a round."""
 
-    fills: ClassVar[str] = "cohort"
+    fills = "cohort"
     with_replacement: ClassVar[bool] = False
     padded: ClassVar[bool] = False  # whether places may stay inactive
     # Whether each client comes by itself, with a weight that is the same whoever else does: what one that declines
@@ -85,7 +85,7 @@ class LocalRule(ClientPiece):
     What it remembers between rounds is its memory: it may hold what is never sent, a personal model, say.
     """
 
-    fills: ClassVar[str] = "local"
+    fills = "local"
 
     @property
     @abstractmethod
@@ -131,7 +131,7 @@ class LocalRule(ClientPiece):
 class Stage(ClientPiece):
     """What is done to one vector of one client's message before it is sent."""
 
-    fills: ClassVar[str] = "uplink"
+    fills = "uplink"
 
     @property
     def norm_bound(self) -> Any:
@@ -231,7 +231,7 @@ class Stacked(NamedTuple):
 class Channel(Piece):
     """How the messages of a round meet."""
 
-    fills: ClassVar[str] = "channel"
+    fills = "channel"
     aware: ClassVar[bool] = False  # whether it must know the messages' statistics, so that all are held at once
     analogue: ClassVar[bool] = False  # whether messages travel as they are: they cost channel uses, and no bits
     # Whether the server is handed every message by itself (`Stacked`), and not their sum. Its mixing then has the
@@ -251,7 +251,7 @@ class Channel(Piece):
 class ServerRule(Piece):
     """How the model moves."""
 
-    fills: ClassVar[str] = "server"
+    fills = "server"
     takes_each: ClassVar[bool] = False  # whether it works from every message (`Stacked`), and not from their sum
 
     def check(self, places: int) -> None:

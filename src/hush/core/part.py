@@ -1,6 +1,6 @@
 """What pieces and problems have in common: a frozen set of settings, which says what it is when it lacks something."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import equinox as eqx
 
@@ -8,7 +8,7 @@ import equinox as eqx
 class Part(eqx.Module):
     """A piece, a problem or a client's view of it; whoever writes one fills in the methods that are asked for."""
 
-    fills: ClassVar[str] = "a part"  # what it is for, in words
+    fills = "a part"  # what it is for, in words
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Refuse a class that leaves out what it must have: Python would say which, but not of what."""

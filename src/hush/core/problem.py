@@ -7,7 +7,7 @@ evaluate     the measures of some rows of a table, which the engine cuts and wei
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -92,7 +92,7 @@ def numbers_of(clients: Sequence[int] | np.ndarray[Any, Any], population: int) -
 class ClientData(Part):
     """One client's view of a problem: what its device holds and can compute."""
 
-    fills: ClassVar[str] = "a client of the problem"
+    fills = "a client of the problem"
 
     @property
     @abstractmethod
@@ -147,7 +147,7 @@ class Batch(NamedTuple):
 class Problem(Part):
     """Data, model and loss: what is to be learned, by whom."""
 
-    fills: ClassVar[str] = "the problem"
+    fills = "the problem"
     population: eqx.AbstractVar[Population]
 
     @abstractmethod
