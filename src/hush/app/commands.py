@@ -35,12 +35,9 @@ def run(
     folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
     places: dict[str, Any] = {"folder": folder, "replace": force}
-    if through_bytes:
-        _run(experiment, problem, quiet, by_bytes, **places)
-        return
-    if experiment.made_by is not None:  # which the problem itself does not know of
+    if experiment.made_by is not None and not through_bytes:  # which the problem itself does not know of
         places["settings"] = experiment.tables
-    _run(experiment, problem, quiet, **places)
+    _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, **places)
 
 
 def resume(folder: Path, changed: Mapping[str, Any], quiet: bool) -> None:

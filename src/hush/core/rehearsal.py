@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from hush.core.algorithm import Algorithm, InTurn, init_server
 from hush.core.columns import check_column, check_measures
-from hush.core.contract import Draw, Mixing, Stacked, State, Statistics
+from hush.core.contract import Draw, LocalRule, Mixing, Stacked, State, Statistics
 from hush.core.counts import Count
 from hush.core.grid import Grid
 from hush.core.keys import root
@@ -140,13 +140,18 @@ def _local(phase: Algorithm, problem: Problem, model: Any, template: Any, state:
         refuse(slot, rule, f"report {missing} in its info, as it declares", f"{sorted(info)}")
     if change := difference(memory, before):
         refuse(slot, rule, "return a memory like the one it began with", change)
-    after = shapes(slot, rule, "commit", lambda s, b, m: rule.commit(announced(s), b, m), state, memory, message)
+    commit = lambda state, memory, message: rule.commit(announced(state), memory, message)  # noqa: E731
+    _memory(slot, rule, model, before, shapes(slot, rule, "commit", commit, state, memory, message))
+    return set(info) - set(OWN_INFO)
+
+
+def _memory(slot: str, rule: LocalRule, model: Any, before: Any, after: Any) -> None:
+    """What a client remembers once its answer is sent, and the model that it makes of it."""
     if change := difference(after, before):
         refuse(slot, rule, "commit a memory like the one it began with", change)
     personal = shapes(slot, rule, "personal", rule.personal, model, after)
     if personal is not None and not is_vector(personal, model):
         refuse(slot, rule, f"have personal models like the problem's, {words(model)}, or None", words(personal))
-    return set(info) - set(OWN_INFO)
 
 
 def _check_info(slot: str, piece: Any, info: Any, *taken: str) -> None:

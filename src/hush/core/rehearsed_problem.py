@@ -1,6 +1,6 @@
 """A problem of a user's own, looked at by shapes alone: its model, its clients' views, its tables and measures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +16,7 @@ from hush.core.telling import called, difference, is_array, outline, refuse, sha
 
 PROBLEM, VIEW = "the problem", "a client of the problem"
 ROWS = 2  # examples that a client's view is tried on
+Ask = Callable[..., Any]  # a method's name, how it is called, and with what: its answer by shapes
 
 
 def check_problem(problem: Problem) -> Any:
@@ -48,33 +49,43 @@ def check_views(problem: Problem) -> None:
     made = shapes(PROBLEM, problem, "client", viewed, data, jnp.int32(0))
     if not isinstance(made, ClientData):
         refuse(PROBLEM, problem, "give a client's view as a ClientData", words(made))
-    if not isinstance(made.population, Population):
-        refuse(VIEW, made, "know its Population", words(made.population))
+
+    def ask(method: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        asked = lambda data, *each: function(viewed(data, 0), *each)  # noqa: E731
+        return shapes(VIEW, made, method, asked, data, *arguments)
+
     model = flat_shape(problem)
-    params = jax.eval_shape(lambda vector: unravelled(problem, vector), model)
-    rows = jnp.zeros(ROWS, jnp.int32), jnp.ones(ROWS)
+    _check_client(made, ask)
+    _check_gradients(made, ask, model, jax.eval_shape(lambda vector: unravelled(problem, vector), model))
 
-    def of_view(method: str, function: Any, *arguments: Any) -> Any:
-        return shapes(VIEW, made, method, lambda *each: function(viewed(*each[:2]), *each[2:]), data, 0, *arguments)
 
-    size = of_view("size", lambda view: view.size)
+def _check_client(view: Any, ask: Ask) -> None:
+    """Who it is one of, and how many examples it holds."""
+    if not isinstance(view.population, Population):
+        refuse(VIEW, view, "know its Population", words(view.population))
+    size = ask("size", lambda view: view.size)
     if not is_array(size, (), jnp.integer):
-        refuse(VIEW, made, "have a whole number as its size", words(size))
-    _same(made, "unravel", of_view("unravel", lambda view, vector: view.unravel(vector), model), params)
-    _same(made, "gradient", of_view("gradient", lambda view, p, r, w: view.gradient(p, r, w), params, *rows), params)
-    stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((ROWS, *leaf.shape), leaf.dtype), params)
-    each = _offered(of_view, "example_gradients", lambda view, p, r: view.example_gradients(p, r), params, rows[0])
+        refuse(VIEW, view, "have a whole number as its size", words(size))
+
+
+def _check_gradients(view: Any, ask: Ask, model: Any, params: Any) -> None:
+    """What it computes of a model: like the parameters, for each example where it says so."""
+    rows, weights = jnp.zeros(ROWS, jnp.int32), jnp.ones(ROWS)
+    _same(view, "unravel", ask("unravel", lambda view, vector: view.unravel(vector), model), params)
+    _same(view, "gradient", ask("gradient", lambda view, *each: view.gradient(*each), params, rows, weights), params)
+    each = _offered(ask, "example_gradients", lambda view, *each: view.example_gradients(*each), params, rows)
     if each is not None:
-        _same(made, "example_gradients", each, stacked)
-    own = _offered(of_view, "evaluate", lambda view, p, r: view.evaluate(p, r), params, rows[0])
+        stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((ROWS, *leaf.shape), leaf.dtype), params)
+        _same(view, "example_gradients", each, stacked)
+    own = _offered(ask, "evaluate", lambda view, *each: view.evaluate(*each), params, rows)
     if own is not None and not (isinstance(own, Mapping) and all(is_array(it, (ROWS,)) for it in own.values())):
-        refuse(VIEW, made, f"evaluate to measures of shape ({ROWS},) for {ROWS} examples", _measures_in_words(own))
+        refuse(VIEW, view, f"evaluate to measures of shape ({ROWS},) for {ROWS} examples", _measures_in_words(own))
 
 
-def _offered(of_view: Any, method: str, *asked: Any) -> Any:
+def _offered(ask: Ask, method: str, *asked: Any) -> Any:
     """What a method answers; None where the view says that it has none."""
     try:
-        return of_view(method, *asked)
+        return ask(method, *asked)
     except ValueError as error:
         if isinstance(error.__cause__, NotImplementedError):
             return None
