@@ -75,7 +75,9 @@ def _module(name: str, folders: Sequence[Path], place: str) -> ModuleType:
             and f"{name}.".startswith(f"{error.name}.")
         ):
             looked = " or ".join(dict.fromkeys(map(str, folders)))
-            raise SettingsError(place, f"there is no module {shown(name)} in {looked}, nor is one installed") from error
+            raise SettingsError(
+                place, f"there is no module {shown(name)} in {looked}, nor is one installed; call hush where it lies"
+            ) from error
         said = f"{type(error).__name__}: {error}"
         raise SettingsError(place, f"importing {shown(name)} fails with {said}") from error
     _check_file(module, folders, place)
