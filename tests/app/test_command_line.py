@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from hush.algorithms import ALGORITHMS
 from hush.app import commands, failures
 from hush.app.bibliography import ENTRIES
-from hush.app.citations import USES
-from hush.app.listing import SLOTS
+from hush.app.citations import SUBJECTS, USES
+from hush.app.listing import SLOTS, overview
 from hush.app.main import app
 from hush.data.download import DataUnavailable
 from hush.papers import PAPERS
@@ -109,8 +109,17 @@ class TestList:
         text = fine("list")
         assert len(SLOTS) == 15
         for slot, entry in SLOTS.items():
-            assert slot in text
+            assert f"\n{slot}: {entry.meaning}" in f"\n{text}"
             assert entry.table, slot
+            for name in entry.table:
+                assert re.search(rf"^  {name} +[A-Z].*\.$", text, re.MULTILINE), name
+
+    def test_what_each_is_for_fits_a_line(self):
+        lines = overview()
+        assert len(lines) == 1 + sum(1 + len(entry.table) for entry in SLOTS.values())
+        assert max(map(len, lines)) <= 100
+        formulas = [line for line in lines if re.search(r"[‖Σ∇∇̃←∼√]|paper (fedpaq|clipping|alignment)", line)]
+        assert not formulas  # these come after what it is for
 
     @pytest.mark.parametrize("slot", SLOTS)
     def test_each_slot(self, slot):
@@ -125,6 +134,14 @@ class TestList:
 
     def test_unknown(self):
         fails(2, "unknown slot 'locl'; did you mean 'local'", "list", "locl")
+
+
+class TestPapers:
+    def test_help_tells_what_each_is_about(self):
+        assert list(SUBJECTS) == list(PAPERS)
+        text = " ".join(fine("paper", "--help").split())
+        for name, about in SUBJECTS.items():
+            assert f"{name} {about}" in text
 
 
 class TestShow:

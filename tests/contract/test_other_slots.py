@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jax import random
 
 import hush
-from hush.channel import CHANNELS, Digital, Noisy, OverTheAir
-from hush.core.contract import Draw, Statistics
+from hush.channel import CHANNELS, Digital, Each, Noisy, OverTheAir
+from hush.core.contract import Draw, Stacked, Statistics
 from hush.core.keys import root
 from hush.execution.simulation import Simulation
 from hush.server import (
@@ -25,8 +25,11 @@ from hush.server import (
     AddWithControl,
     CorrelatedNoise,
     Gather,
+    Krum,
+    Median,
     Optimiser,
     Replace,
+    TrimmedMean,
 )
 from hush.uplink import (
     QSGD,
@@ -67,14 +70,17 @@ RULES = {
     "optimiser": Optimiser("adam", {"learning_rate": 0.1}),
     "adapting_clip": AdaptingClip(Add(0.5), initial=2.0),
     "correlated_noise": CorrelatedNoise(0.1, rounds=5, bands=3),
+    "median": Median(Add(0.5)),
+    "trimmed_mean": TrimmedMean(0.2, Add(0.5)),
+    "krum": Krum(1, chosen=2),
 }
 
 
 def test_every_piece_is_here():
     assert {name: type(stage) for name, stage in STAGE_EXAMPLES.items()} == STAGES
     assert {name: type(rule) for name, rule in RULES.items()} == SERVER_RULES
-    assert {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir} == CHANNELS
-    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (11, 10, 3)
+    assert {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir, "each": Each} == CHANNELS
+    assert (len(STAGES), len(SERVER_RULES), len(CHANNELS)) == (11, 13, 4)
 
 
 @pytest.mark.slow
@@ -131,6 +137,9 @@ def test_a_server_rule_keeps_its_word(name):
     assert set(rule.provides) <= set(state)
     sizes = {"below": 1, "length": 1, "update": state.get("shared", model).size}
     received = {message: random.normal(root(1), (sizes.get(message, 4),)) for message in rule.receives}
+    if rule.takes_each:
+        there = jnp.arange(6) < 5
+        received = {name: Stacked(jnp.stack([each] * 6), there / 5, there) for name, each in received.items()}
     moved = rule(root(2), state | {"round": jnp.int32(0)}, received, jnp.float32(0.3))
     assert set(moved) <= set(state)
     for entry in moved:

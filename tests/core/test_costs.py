@@ -7,9 +7,10 @@ import pytest
 import hush
 from hush.channel import OverTheAir
 from hush.cohort import ByWeight, Poisson, Uniform
-from hush.core.contract import ServerRule, Stage
+from hush.core.contract import LocalRule, ServerRule, Stage
 from hush.core.costs import Amount, bits_of_round, costs
 from hush.core.problem import Population
+from hush.execution.simulation import Simulation
 from hush.local import LocalSGD
 from hush.server import Add
 from hush.uplink import QSGD, Clip
@@ -94,6 +95,61 @@ class Told(LocalSGD):
 
 def test_what_is_told_is_counted_by_its_size():
     assert of(local=Told(0.1, steps=1), server=Matrix()).client_downlink_bits == 32 * (D + 3 * D)
+
+
+class Many(ServerRule):
+    """Tells a matrix, a whole number, halves, and a table of both."""
+
+    provides = ("model", "centres", "temperature", "half", "nested")
+    receives = ("update",)
+
+    def init(self, model):
+        return {
+            "model": model,
+            "centres": jnp.stack([model] * 3),
+            "temperature": jnp.int32(1),
+            "half": model.astype(jnp.bfloat16),
+            "nested": {"scale": jnp.float32(1), "seen": model > 0},
+            "private": jnp.zeros(1000),
+        }
+
+    def __call__(self, key, state, received, coverage):
+        return {"model": state["model"] + received["update"], "centres": 2 * state["centres"]}
+
+
+class Listens(LocalRule):
+    """Needs all that it is told."""
+
+    needs = Many.provides
+    sends = ("update",)
+
+    def __call__(self, key, broadcast, memory, data):
+        return {"update": jnp.mean(broadcast["centres"], 0)}, memory, {"steps": jnp.int32(1)}
+
+
+def test_every_array_that_is_told_is_counted_as_it_lies_in_memory(quadratic):
+    """By hand: a model, three of it, one whole number, half of one, one number and a byte for each truth."""
+    d = 3
+    told = 32 * d + 3 * 32 * d + 32 + 16 * d + 32 + 8 * d
+    algorithm = hush.Algorithm(Uniform(2), Listens(), server=Many())
+    found = costs(algorithm, quadratic)
+    assert found.client_downlink_bits == told
+    simulation = Simulation(algorithm, quadratic)
+    simulation.advance(3)
+    assert simulation.ledger.downlink_bits.tolist() == [3 * 2 * told]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "told"),
+    [
+        (hush.fedavg(4, steps=1), 32 * D),
+        (hush.scaffold(4, steps=1), 2 * 32 * D),
+        (hush.dp_fedavg(4, CLIENTS, adaptive=True, noise_multiplier=1.0), 32 * (D + 1)),
+        (hush.fedper([(0, 10)], clients=4, steps=1), 32 * (D - 10)),
+    ],
+)
+def test_what_our_own_algorithms_tell(algorithm, told):
+    assert costs(algorithm, PEOPLE, dimension=D).client_downlink_bits == told
 
 
 def test_phases_add_up():

@@ -54,7 +54,7 @@ def test_a_settings_file_holds_them(algorithm, unequal):
         ([0.1], "a list of points holds tables"),
         ([{"local.lr": 0.1}, {"server.lr": 0.1}], "the same settings"),
         ([{"local.lr": "fast"}], "local.lr of a point of the sweep must be"),
-        ([{"local.rate": 0.1}], "no such float setting"),
+        ([{"local.rate": 0.1}], "no such number to sweep over"),
         ([{"local.lr": -1.0}], "lr must be a positive number"),
         ("local.lr", "a sweep is a table"),
     ],

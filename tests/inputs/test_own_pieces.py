@@ -13,7 +13,7 @@ from hush.core import memory
 from hush.core.columns import check_measures
 from hush.core.contract import Channel, Cohort, Draw, LocalRule, Mixing, ServerRule, Stage
 from hush.core.costs import bits_of_round
-from hush.core.problem import Population, Problem
+from hush.core.problem import ClientData, Population, Problem
 from hush.core.rehearsal import is_own, rehearse
 from hush.execution.admission import check_budget, check_memory, rounds_at_once
 from hush.execution.mesh import make
@@ -31,6 +31,8 @@ class Rule(LocalRule):
     answer: object = None
     remembers: object = None
     forgets: object = None
+    own: object = None
+    shaped: object = None
     needs = ("model",)
     sends = ("update",)
 
@@ -44,6 +46,12 @@ class Rule(LocalRule):
     def commit(self, broadcast, state, sent):
         return state if self.forgets is None else self.forgets(state)
 
+    def personal(self, model, memory):
+        return None if self.own is None else self.own(model)
+
+    def template(self, model):
+        return {"update": model} if self.shaped is None else self.shaped(model)
+
 
 class Silent(Rule):
     sends = ("gradient",)
@@ -53,9 +61,23 @@ class Mute(Rule):
     reports = ()
 
 
+class Spelled(Rule):
+    sends = "update"  # the comma is missing
+
+
+class Method(Rule):
+    def needs(self):
+        return ("model",)
+
+
 class Odd(Stage):
     answer: object = None
     remembers: object = None
+    bound: object = None
+
+    @property
+    def norm_bound(self):
+        return self.bound
 
     def init(self, vector):
         return {} if self.remembers is None else self.remembers(vector)
@@ -84,11 +106,29 @@ class Serve(ServerRule):
         return {"model": state["model"]} if self.answer is None else self.answer(state, received)
 
 
+class Telling(Serve):
+    provides = ("model", "more")
+
+
+class Shared(Channel):
+    """Hands on each message, and says that there is noise on them."""
+
+    hands_each = True
+
+    def __call__(self, key, draw, number, statistics):
+        return Mixing(draw.weights, jnp.float32(1.0))
+
+
+class Taking(Serve):
+    takes_each = True
+
+
 class Crowd(Cohort):
     answer: object = None
+    count: object = 2
 
     def places(self, clients):
-        return 2
+        return self.count(clients) if callable(self.count) else self.count
 
     def __call__(self, key, population, number=0):
         right = Draw(jnp.arange(2), jnp.ones(2) / 2, jnp.array([True, True]), jnp.float32(1))
@@ -145,6 +185,37 @@ PIECES = [
     (local(remembers=lambda m: {"own": m}, forgets=lambda s: None), "found nothing instead of a dictionary of own"),
     (local(remembers=boom), "init fails with KeyError"),
     (local(lambda m, i: (m, {"own": m["update"]}, i)), "must return a memory like the one it began with"),
+    (
+        local(remembers=lambda m: {"own": 1.0}),
+        r"begin with a memory of arrays, found float at \['own'\]; say jnp.float",
+    ),
+    (local(remembers=lambda m: {"own": "text"}), r"begin with a memory of arrays, found str at \['own'\]"),
+    (
+        local(lambda m, i: (m, {"own": 0.5}, i), remembers=lambda m: {"own": m[0].astype(jnp.int32)}),
+        r"must return a memory like the one it began with, found \['own'\] as float instead of int32",
+    ),
+    (local(own=lambda m: m[:1]), r"must have personal models like the problem's, float32 of shape \(3,\), or None"),
+    (local(own=boom), r"local \(Rule\): personal fails with KeyError: 'lost'"),
+    (
+        local(shaped=lambda m: {"update": m[None]}),
+        "have a template whose 'update' is a vector of float32, found float32",
+    ),
+    (local(shaped=lambda m: {"update": m.astype(int)}), "is a vector of float32, found int32 of shape"),
+    (local(shaped=lambda m: {"updates": m}), r"have a template of \['update'\], found a dictionary of updates"),
+    (local(shaped=boom), "template fails with KeyError"),
+    (local(lambda m, i: (m, {}, i | {"update_norm": 1.0})), "leave the lengths of messages to the engine"),
+    (local(lambda m, i: (m, {}, i | {"phase": 1j})), "must return one number for its info 'phase', found complex"),
+    (local(lambda m, i: (m, {}, i | {"word": "a"})), "must return one number for its info 'word', found str"),
+    (local(lambda m, i, k: 3), r"local \(Rule\): the call fails with TypeError: .*missing 1 required positional"),
+    (
+        {"local": Spelled()},
+        r"local \(Spelled\) must declare sends as a tuple of names, found the text 'update'; say sends = ",
+    ),
+    (
+        {"local": Method()},
+        r"local \(Method\) must declare needs as a tuple of names, found a method; put @property above",
+    ),
+    ({"local": Rule}, r"the slot local takes a LocalRule, found the class Rule itself; make one of it: Rule\(…\)"),
     ({"local": Silent(), "server": Serve()}, r"local \(Silent\) must send 'update', found \['gradient'\]"),
     ({"local": Mute()}, r"local \(Mute\) must report 'steps', found \[\]"),
     ({"uplink": (QSGD(3), Odd(lambda v, s: (v, s, {})))}, "after a code only Clip may stand"),
@@ -159,6 +230,13 @@ PIECES = [
         "found a dictionary of e instead of a dictionary of nothing",
     ),
     (uplink(lambda v, s: (v, s, {}), lambda v: {"e": v}), None),
+    (uplink(lambda v, s: (v, s, {}), lambda v: {"e": 0.0}), r"uplink\[1\] \(Odd\) must begin with a state of arrays"),
+    (uplink(lambda v, s: (v, s, {"bits": 1.5})), "must return its 'bits' as a whole number, found float"),
+    (uplink(lambda v, s: (v, s, {"bits": v})), "must return its 'bits' as a whole number, found float32"),
+    (
+        {"uplink": (Odd(lambda v, s: (v, s, {}), bound=lambda: 1.0),)},
+        "a number, or None, as its norm_bound, found func",
+    ),
     (uplink(lambda v, s: (v, None, {}), lambda v: {"e": v}), "must return a state like the one it began with"),
     (uplink(lambda v, s: (v, s, {"seen": v})), "must return one number for its info 'seen'"),
     (uplink(lambda v, s: (v, s, {"f1/macro": 1.0})), "'f1/macro' needs a name of letters, digits and underscores"),
@@ -177,6 +255,9 @@ PIECES = [
     ({"channel": Air(lambda d: Mixing(d.weights, jnp.ones(3)))}, r"must mix with noise of shape \(\), found"),
     ({"channel": Air(lambda d: Mixing(d.weights, 0.0, jnp.ones(3)))}, r"transmit of shape \(\) or \(2,\), found"),
     ({"channel": Air(boom)}, r"channel \(Air\): the call fails with KeyError"),
+    ({"channel": Air(lambda d: Mixing(d.weights, 0.0, grid=3))}, "must mix with a Grid, or None, found int"),
+    ({"channel": Shared(), "server": Taking()}, "must hand on every message without noise, 0.0: .* found float32"),
+    ({"channel": Shared()}, "channel Shared hands on every message, and server Add works from their sum"),
     (
         {"server": Serve(begin=lambda m: {})},
         r"server \(Serve\) must begin with a state that holds 'model'",
@@ -186,6 +267,20 @@ PIECES = [
         {"server": Serve(begin=lambda m: {"model": m[:1]})},
         "must begin with a model like the problem's",
     ),
+    (
+        {"server": Serve(begin=lambda m: {"model": m, "round": m})},
+        r"leave the names round, common to the engine, found",
+    ),
+    (
+        {"server": Serve(begin=lambda m: {"model": m, "word": "a"})},
+        r"begin with a state of arrays, found str at \['word'",
+    ),
+    (
+        {"server": Telling()},
+        r"server \(Telling\) must begin with an array for each name it provides, 'more' among them",
+    ),
+    ({"server": Serve(lambda s, r: {"round": s["round"] + 1})}, "leave the number of the round to the engine"),
+    ({"server": Serve(lambda s, r: {"model": 1.0})}, r"\['model'\] as float instead of float32 of shape"),
     ({"server": Serve(lambda s, r: None)}, r"server \(Serve\) must return a state, found nothing"),
     ({"server": Serve(lambda s, r: s["model"])}, "must return a state, found float32"),
     ({"server": Serve(lambda s, r: {"model": s["model"][:2]})}, r"\['model'\] as float32 of shape \(2,\) instead of"),
@@ -199,6 +294,13 @@ PIECES = [
     ({"cohort": Crowd(lambda d: d._replace(coverage=d.weights))}, "must draw a coverage that is one number"),
     ({"cohort": Crowd(lambda d: tuple(d))}, "must return a Draw of ids, weights, active and coverage, found 4 things"),
     ({"cohort": Crowd(lambda d: None)}, "must return a Draw .* found nothing"),
+    (
+        {"cohort": Crowd(count=2.0)},
+        r"cohort \(Crowd\) must return a whole number of at least 1 as its places, found 2\.0",
+    ),
+    ({"cohort": Crowd(count=None)}, "as its places, found None"),
+    ({"cohort": Crowd(count=0)}, "as its places, found 0"),
+    ({"cohort": Crowd(count=boom)}, r"cohort \(Crowd\): places fails with KeyError"),
     ({"cohort": Crowd(boom)}, r"cohort \(Crowd\): the draw fails with KeyError"),
 ]
 
@@ -218,13 +320,21 @@ class Own(Problem):
     measured: object = None
     start: object = None
     pull: object = None
+    viewed: object = None
+    apart: object = None
+    own: object = None
+    listed: object = None
+    count: object = None
     population: Population = Population(np.array([2, 3]))
 
     def init(self, key):
         return jnp.zeros(D) if self.start is None else self.start()
 
     def client(self, index):
-        return Mine(self, jnp.asarray(index))
+        return Mine(self, jnp.asarray(index)) if self.viewed is None else self.viewed(self, index)
+
+    def tables(self):
+        return {"": jnp.ones(1)} if self.listed is None else self.listed()
 
     def evaluate(self, params, batch):
         right = {"train_loss": jnp.sum(jnp.zeros(1))}
@@ -239,7 +349,18 @@ class Mine(Numbered):
         return params if self.problem.pull is None else self.problem.pull(params)
 
     def example_gradients(self, params, rows):
-        return jnp.stack([params] * len(rows))
+        return jnp.stack([params] * len(rows)) if self.problem.apart is None else self.problem.apart(params)
+
+    def evaluate(self, params, rows):
+        return {"loss": 0.0 * rows} if self.problem.own is None else self.problem.own(rows)
+
+    @property
+    def size(self):
+        return jnp.int32(2) if self.problem.count is None else self.problem.count
+
+
+def not_here(*_):
+    raise NotImplementedError("nothing of the kind")
 
 
 def measure(name, value=1.0):
@@ -275,14 +396,38 @@ PROBLEMS = [
     ({"start": lambda: jnp.zeros(3, jnp.bfloat16)}, "parameters of Own must be float32, found bfloat16"),
     ({"start": lambda: {"w": jnp.zeros(3), "count": jnp.zeros(1, int)}}, r"found int32 at \['count'\]"),
     ({"start": boom}, r"the problem \(Own\): init fails with KeyError: 'lost'"),
-    ({"pull": lambda params: params[:2]}, r"local \(Gradient\) must send 'update' as float32 of shape \(3,\), found"),
-    ({"pull": boom}, r"local \(Gradient\): the call fails with KeyError: 'lost'"),
+    (
+        {"pull": lambda params: params[:2]},
+        r"\(Mine\) must return from gradient what is like the parameters, found .*2,",
+    ),
+    ({"pull": boom}, r"a client of the problem \(Mine\): gradient fails with KeyError: 'lost'"),
+    ({"viewed": lambda p, i: None}, r"the problem \(Own\) must give a client's view as a ClientData, found nothing"),
+    ({"viewed": lambda p, i: [Mine(p, i)][int(i)]}, r"the problem \(Own\): client fails with Concret"),
+    ({"pull": lambda params: {"w": params}}, "like the parameters, found a dictionary of w instead of float32"),
+    ({"apart": lambda params: params}, "what is like the parameters, stacked over examples, found"),
+    ({"apart": not_here}, None),
+    ({"own": not_here}, None),
+    (
+        {"own": lambda rows: {"loss": jnp.float32(1)}},
+        r"evaluate to measures of shape \(2,\) for 2 examples, found loss as",
+    ),
+    ({"own": lambda rows: 3}, r"evaluate to measures of shape \(2,\) for 2 examples, found int"),
+    (
+        {"count": jnp.float32(2)},
+        r"a client of the problem \(Mine\) must have a whole number as its size, found float32",
+    ),
+    ({"listed": lambda: [1]}, r"the problem \(Own\) must return its tables by name, found list"),
+    ({"listed": lambda: {"test": 3}}, "must give the weight of every row of the table 'test', an array"),
+    ({"listed": boom}, "tables fails with KeyError"),
     ({"population": [2, 3]}, r"the problem \(Own\) must have a Population, found list"),
 ]
 
 
 @pytest.mark.parametrize(("wrong", "sentence"), PROBLEMS)
 def test_own_problems(wrong, sentence, refused):
+    if sentence is None:
+        rehearse(hush.Algorithm(Uniform(2), Gradient()), Own(**wrong))
+        return
     refused(lambda: Simulation(hush.Algorithm(Uniform(2), Gradient()), Own(**wrong)), sentence)
 
 
@@ -292,6 +437,24 @@ def test_a_right_piece_and_problem_of_ones_own_pass():
     assert is_own(algorithm)
     assert is_own(hush.tasks.potentials(lambda p, d: jnp.sum(p * d), np.ones((2, 3)), np.zeros(3)))
     assert not is_own(hush.fedpaq(2, steps=1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Cohort, r"cohort \(Empty\) must have __call__, places; see"),
+        (LocalRule, r"local \(Empty\) must have __call__, needs, sends; see"),
+        (Stage, r"uplink \(Empty\) must have __call__; see"),
+        (hush.uplink.Coder, r"uplink \(Empty\) must have bits, decode, encode, pack, unpack; see"),
+        (Channel, r"channel \(Empty\) must have __call__; see"),
+        (ServerRule, r"server \(Empty\) must have __call__, init, provides, receives; see"),
+        (Problem, r"the problem \(Empty\) must have client, evaluate, init; see"),
+        (ClientData, r"a client of the problem \(Empty\) must have example_gradients, gradient, population, size, "),
+    ],
+)
+def test_what_a_class_leaves_out(kind, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        type("Empty", (kind,), {})()
 
 
 def _even(draw):

@@ -300,7 +300,7 @@ RUNS = [
     (lambda a, p: Simulation(a, p, devices="2"), "devices must be a whole number"),
     (lambda a, p: Simulation(a, p, clients_at_once=0), "clients_at_once must be a whole number"),
     (lambda a, p: Simulation(a, p, clients_at_once=2.5), "clients_at_once must be a whole number"),
-    (lambda a, p: Simulation(a, p, sweep={"local.rate": [0.1]}), "no such float setting"),
+    (lambda a, p: Simulation(a, p, sweep={"local.rate": [0.1]}), "no such number to sweep over"),
     (lambda a, p: Simulation(a, p, sweep={"local.lr": [INF]}), "must be a finite number, found inf"),
     (lambda a, p: Simulation(fedavg(7, steps=1), p), "draws 7 different clients, but there are only 6"),
     (lambda a, p: Simulation(fedavg(steps=3, batch=2, sampling="subset"), p), "a subset of 3 steps × batch 2"),

@@ -56,6 +56,11 @@ class OwnStage(Stage):
         return vector, state, {}
 
 
+def halving(count):
+    """A user's own schedule."""
+    return 0.5**count
+
+
 class TestRoundTrip:
     @pytest.mark.parametrize("name", ALGORITHMS)
     def test_every_algorithm(self, name):
@@ -153,17 +158,21 @@ class TestRoundTrip:
 
 
 class TestOwnPieces:
-    def test_described_but_not_built(self):
-        tables = tables_of(Algorithm(Uniform(3), Gradient(), uplink=(OwnStage(),)))
-        assert tables["uplink"] == [{"piece": f"{__name__}.OwnStage", "strength": 2.0}]
-        with pytest.raises(SettingsError, match=r"^uplink\.0\.piece: .*OwnStage' is a piece of the user's own"):
+    def test_built_again_only_where_it_is_asked_for(self, tmp_path):
+        algorithm = Algorithm(Uniform(3), Gradient(), uplink=(OwnStage(3.0),))
+        tables = tables_of(algorithm)
+        assert tables["uplink"] == [{"piece": f"{__name__}:OwnStage", "strength": 3.0}]
+        with pytest.raises(SettingsError, match=r"^uplink\.0\.piece: .*OwnStage' is of somebody's own making"):
             build(tables)
+        assert build(tomllib.loads(dumps(tables)), beside=tmp_path).algorithm == algorithm
 
-    def test_a_function_as_a_step_size(self):
+    def test_a_function_as_a_step_size(self, tmp_path):
         tables = tables_of(fedavg(lr=optax.constant_schedule(0.1)))
         assert "constant_schedule" in tables["local"]["lr"]["piece"]
-        with pytest.raises(SettingsError, match=r"^local\.lr\.piece: .*own"):
-            build(tables)
+        with pytest.raises(SettingsError, match=r"^local\.lr\.piece: .*inside a function.*resume=True"):
+            build(tables, beside=tmp_path)
+        named = tables_of(fedavg(lr=halving))
+        assert build(named, beside=tmp_path).algorithm.local.lr is halving
 
     def test_a_problem_of_ones_own(self, unequal, quadratic):
         for problem in (unequal, quadratic):
@@ -266,7 +275,11 @@ REFUSED = [
     (FEDAVG | {"sweep": {"local.lrr": [0.1]}}, r"^sweep\.local\.lrr: no such number.*did you mean 'local\.lr'"),
     (FEDAVG | {"sweep": {"local": {"lr": 0.1}}}, r"^sweep\.local\.lr: must be an array of one or more numbers"),
     (FEDAVG | {"sweep": {"local.lr": ["a"]}}, r"^sweep\.local\.lr\.0: must be a number"),
-    (FEDAVG | {"sweep": {"cohort.size": [1.0]}}, r"^sweep\.cohort\.size: no such number"),
+    (
+        FEDAVG | {"sweep": {"cohort.size": [10, 20]}},
+        r"^sweep\.cohort\.size: is a whole number \(4 here\), each value .* program.*--set cohort\.size=4 --out",
+    ),
+    (FEDAVG | {"sweep": {"local": {"pace": ["step"]}}}, r"^sweep\.local\.pace: is a name .*hush compare"),
 ]
 
 

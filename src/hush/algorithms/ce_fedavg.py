@@ -25,8 +25,9 @@ def ce_fedavg(
     weighting: str = "equal",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg whose clients clip what they send to the norm `clip`: their update (difference), or their whole model.
+    """FedAvg whose clients clip what they send, without noise.
 
+    FedAvg whose clients clip what they send to the norm `clip`: their update (difference), or their whole model.
     Clipping alone is not private: `dp_fedavg` adds the noise. Other settings as in fedavg.
 
     >>> import hush

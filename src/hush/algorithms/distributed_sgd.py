@@ -15,8 +15,9 @@ def distributed_sgd(
     sampling: str = "shuffled",
     weighting: str = "examples",
 ) -> Algorithm:
-    """x ← x − η · mean of the clients' gradients.
+    """One gradient of each client a round, and a step along their mean.
 
+    x ← x − η · mean of the clients' gradients.
     `clients=None` is everyone, `batch=None` all of a client's data.
 
     >>> import hush

@@ -20,8 +20,9 @@ def ditto(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg, and beside it each client trains a model v of its own on f_i(v) + ½·pull·‖v − x‖², which never leaves it.
+    """FedAvg, and beside it a personal model that never leaves its client.
 
+    FedAvg, and beside it each client trains a model v of its own on f_i(v) + ½·pull·‖v − x‖², which never leaves it.
     `pull` is the paper's λ: 0 is training alone, much of it the global model. Other settings as in fedavg.
 
     >>> import hush

@@ -50,8 +50,9 @@ def dp_fedavg(
     server_lr: Rate = 1.0,
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg on about `clients` of `population` clients a round, private at client level.
+    """FedAvg with client-level privacy: clipped updates, and noise.
 
+    FedAvg on about `clients` of `population` clients a round, private at client level.
     clip, adaptive        the bound on an update, or where the bound that follows their median begins (1 if not given)
     noise_multiplier      z: the noise on the sum over the clipping bound; or `epsilon`, `delta` and `rounds` to find it
     draw                  poisson (each client on its own: the tight figure), uniform (a fixed number), cyclic (in turn)

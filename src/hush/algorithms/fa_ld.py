@@ -25,8 +25,9 @@ def fa_ld(
     clip: float | None = None,
     sampling: str = "fresh",
 ) -> Algorithm:
-    """Samples from exp(−f/τ), f the sum of all examples' losses and ½·`prior`·‖x‖²; chains are `run`'s repetitions.
+    """Samples from a posterior by Langevin steps at the clients.
 
+    Samples from exp(−f/τ), f the sum of all examples' losses and ½·`prior`·‖x‖²; chains are `run`'s repetitions.
     lr            η of one step, about 1/(n·L) or less: the gradient is that of the sum, not of a mean. A schedule is
                   followed step by step
     correlation   ρ, how much of the noise all clients share: 0 hides most, 1 is exact with few clients

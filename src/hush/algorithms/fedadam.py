@@ -19,7 +19,9 @@ def fedadam(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg whose mean update drives Adam at the server (optax's, bias-corrected). Other settings as in fedavg.
+    """FedAvg whose mean update drives Adam at the server.
+
+    Adam is optax's, bias-corrected. Other settings as in fedavg.
 
     >>> import hush
     >>> hush.fedadam(clients=10, steps=5, lr=0.1, server_lr=0.01).server

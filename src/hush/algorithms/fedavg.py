@@ -16,8 +16,9 @@ def fedavg(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """Local SGD on `clients` clients for so many steps or epochs, then the mean of their updates.
+    """Local SGD on each client, then the mean of their updates.
 
+    Local SGD on `clients` clients for so many steps or epochs, then the mean of their updates.
     `clients=None` is everyone, `batch=None` all of a client's data; `sampling` is one of shuffled (reshuffled passes),
     subset (without replacement, once a round), replacement; `weighting` counts clients by examples or equally.
 

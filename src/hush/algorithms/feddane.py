@@ -23,7 +23,9 @@ def feddane(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> InTurn:
-    """FedAvg with local gradients corrected by the cohort's; two exchanges a round. Other settings as in fedavg.
+    """FedAvg with local gradients corrected by the cohort's.
+
+    There are two exchanges a round. Other settings as in fedavg.
 
     >>> import hush
     >>> gather, solve = hush.feddane(clients=10, steps=5, mu=0.1).phases

@@ -16,8 +16,9 @@ def feddyn(
     alpha: float = 0.1,
     **training: Unpack[Training],
 ) -> Algorithm:
-    """Each client minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², h_i its own gradient as far as it is known.
+    """FedAvg with a penalty at each client that follows its own gradient.
 
+    Each client minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², h_i its own gradient as far as it is known.
     It sends one vector, where scaffold sends two. Clients count equally, as in the paper; the rest as in fedavg.
 
     >>> import hush

@@ -17,8 +17,9 @@ def fednova(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """The mean of the clients' updates per step, times their mean number of steps. Other settings as in fedavg.
+    """FedAvg for clients that take unequal numbers of steps.
 
+    The mean of the clients' updates per step, times their mean number of steps. Other settings as in fedavg.
     With `epochs`, clients with more data take more steps, and FedAvg would solve a problem that weighs them twice.
 
     >>> import hush

@@ -21,8 +21,9 @@ def fedpaq(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg with QSGD of `levels` levels on each update, whole or in blocks, sent as `code` (dense, fixed or elias).
+    """FedAvg with every update quantised by QSGD before it is sent.
 
+    FedAvg with QSGD of `levels` levels on each update, whole or in blocks, sent as `code` (dense, fixed or elias).
     Other settings as in fedavg. Any algorithm is quantised the same way: `replace(scaffold(…), uplink=(QSGD(10),))`.
 
     >>> import hush

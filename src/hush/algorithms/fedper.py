@@ -19,8 +19,9 @@ def fedper(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg on a part of the model; the rest is personal: neither sent, nor told, nor counted.
+    """FedAvg on a part of the model; the other layers are each client's own.
 
+    FedAvg on a part of the model; the rest is personal: neither sent, nor told, nor counted.
     `personal` are ranges of the flat model, as `hush.ranges_of(problem, ["*layers[2]*"])` finds them by the names of
     parameters: the last layers for FedPer, those of normalisation for FedBN. Other settings as in fedavg.
 

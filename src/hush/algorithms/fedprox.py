@@ -19,7 +19,9 @@ def fedprox(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg.
+    """FedAvg with a pull of each client's model towards the one it was sent.
+
+    FedAvg in which each client minimises f_i(y) + ½µ‖y − x‖², x the model it was sent. The rest as in fedavg.
 
     >>> import hush
     >>> hush.fedprox(clients=10, mu=0.5, steps=5).local.direction

@@ -25,8 +25,9 @@ def over_the_air(
     server_lr: Rate = 0.01,
     sampling: str = "shuffled",
 ) -> Algorithm:
-    """Clients send a gradient each, or, with `steps`, the update of so many local steps, clipped to `bound`.
+    """Analogue updates that add up in a fading wireless channel.
 
+    Clients send a gradient each, or, with `steps`, the update of so many local steps, clipped to `bound`.
     The fading and powers are paper alignment's homogeneous clients; `server_lr` is its η. `clients=None` is everyone.
 
     >>> import hush

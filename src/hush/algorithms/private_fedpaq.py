@@ -46,8 +46,9 @@ def private_fedpaq(
     weight_decay: float = 0.0,
     weighting: str = "equal",
 ) -> Algorithm:
-    """FedPAQ whose clients clip each example's gradient to `clip` and add noise, then quantise (`levels=None`: do not).
+    """FedPAQ with example-level privacy: clip, add noise, then quantise.
 
+    FedPAQ whose clients clip each example's gradient to `clip` and add noise, then quantise (`levels=None`: do not).
     The noise is `noise_multiplier` sensitivities; or what an `epsilon` with its `delta` asks for after so many
     `participations` of a client that holds `examples` examples. A client draws `steps` batches of different examples;
     `batch=None` is all of its data in every step, which hides an example best where clients hold little.

@@ -17,7 +17,9 @@ def scaffold(
     weighting: str = "examples",
     **training: Unpack[Training],
 ) -> Algorithm:
-    """FedAvg with control variates against client drift, at twice the bits both ways. Other settings as in fedavg.
+    """FedAvg with control variates against client drift, at twice the bits.
+
+    The bits are twice as many both ways. Other settings as in fedavg.
 
     >>> import hush
     >>> hush.scaffold(clients=10, steps=5, lr=0.1).local.sends

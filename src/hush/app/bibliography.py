@@ -352,4 +352,25 @@ ENTRIES: dict[str, Entry] = {
             "year": "2022",
         },
     ),
+    "yin2018byzantine": (
+        "inproceedings",
+        {
+            "title": "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates",
+            "author": "Yin, Dong and Chen, Yudong and Ramchandran, Kannan and Bartlett, Peter",
+            "booktitle": "International Conference on Machine Learning",
+            "pages": "5650--5659",
+            "publisher": "PMLR",
+            "year": "2018",
+        },
+    ),
+    "blanchard2017machine": (
+        "inproceedings",
+        {
+            "title": "Machine Learning with Adversaries: {Byzantine} Tolerant Gradient Descent",
+            "author": "Blanchard, Peva and El Mhamdi, El Mahdi and Guerraoui, Rachid and Stainer, Julien",
+            "booktitle": "Advances in Neural Information Processing Systems",
+            "volume": "30",
+            "year": "2017",
+        },
+    ),
 }

@@ -58,6 +58,9 @@ USES: dict[str, tuple[str, ...]] = {
     "clipped_to_broadcast": ("andrew2021differentially",),
     "adapting_clip": ("andrew2021differentially",),
     "correlated_noise": ("kairouz2021practical",),
+    "median": ("yin2018byzantine",),
+    "trimmed_mean": ("yin2018byzantine",),
+    "krum": ("blanchard2017machine",),
     "over_the_air": ("chang_necessity",),
     "fedpaq-dp": (CONSTRAINED,),
     "clipping": (CLIPPING,),
@@ -86,3 +89,11 @@ USES: dict[str, tuple[str, ...]] = {
 
 # The papers that hush reproduces have names; these are the numbers that their texts are filed under.
 NUMBERS = {CONSTRAINED: "000 and 003", "chang_necessity": "001", CLIPPING: "002", LANGEVIN: "004"}
+
+# What the papers that `hush paper` runs again are about.
+SUBJECTS = {
+    "fedpaq-dp": "private training with few bits: FedPAQ with noise",
+    "clipping": "what clipping does to FedAvg, and client-level privacy",
+    "alignment": "gradients that add up over the air, aligned in power or not",
+    "fa-ld": "Bayesian learning by federated Langevin dynamics",
+}

@@ -31,15 +31,17 @@ def run(
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
-    experiment = build(_how(tables, changed))
+    experiment = build(_how(tables, changed), beside=Path() if settings is None else settings.parent)
     if through_bytes and track is not None:
         raise SettingsError("", "--track is for simulations: it does not go with --through-bytes")
     tracked = _tracked(track)
     problem = experiment.problem()
     folder = _default_folder(experiment) if out is None else out
     _check_room(folder, force)
-    how = by_bytes if through_bytes else run_algorithm
-    _run(experiment, problem, quiet, how, folder=folder, replace=force, **tracked)
+    places: dict[str, Any] = {"folder": folder, "replace": force}
+    if experiment.made_by is not None and not through_bytes:  # which the problem itself does not know of
+        places["settings"] = experiment.tables
+    _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, **places, **tracked)
 
 
 def resume(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: bool) -> None:
@@ -50,7 +52,7 @@ def resume(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: b
             str(folder), "was run with devices: hush serve goes on with it, as it was begun; through bytes, begin anew"
         )
     tables = _how(tables, changed)
-    experiment = build(tables)
+    experiment = build(tables, beside=folder)
     tracked = _tracked(track)
     _run(experiment, experiment.problem(), quiet, folder=folder, resume=True, settings=tables, **tracked)
 
@@ -130,7 +132,8 @@ def tell(result: Result) -> None:
 def _default_folder(experiment: Experiment) -> Path:
     """A name that no other run has: two may begin in the same second."""
     task = experiment.task["name"] if experiment.task is not None else OWN
-    return Path("runs") / f"{experiment.name}-{task}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    names = "-".join(str(name).rpartition(":")[2] for name in (experiment.name, task))  # of one's own, without modules
+    return Path("runs") / f"{names}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def _check_room(folder: Path, force: bool) -> None:

@@ -45,14 +45,15 @@ SLOTS: dict[str, Slot] = {
     "schedule": Slot("a step size that changes", dict(SCHEDULES), "[local.lr]"),
 }
 
+WIDEST = max(len(name) for slot in SLOTS.values() for name in slot.table)
+
 
 def print_list(slot: str | None) -> None:
-    """All slots in short, or one of them in full."""
+    """All slots in short, a line for each piece, or one of them in full."""
     from hush.app.tables import print_table
 
     if slot is None:
-        rows = [(name, entry.meaning, ", ".join(entry.table)) for name, entry in SLOTS.items()]
-        print_table(("slot", "what it decides", "names"), rows)
+        print("\n".join(overview()))
         return
     if slot not in SLOTS:
         raise SettingsError("", f"unknown slot {slot!r}; {nearest(slot, SLOTS)}")
@@ -63,6 +64,15 @@ def print_list(slot: str | None) -> None:
     print_table(("name", "what it does", "settings, with their defaults"), rows, f"{slot}: {SLOTS[slot].meaning}")
 
 
+def overview() -> list[str]:
+    """Every slot with what each of its pieces is for, in lines that fit a terminal."""
+    lines = []
+    for slot, entry in SLOTS.items():
+        lines.append(f"{slot}: {entry.meaning}, {entry.heading}")
+        lines += [f"  {name:<{WIDEST}}  {summary(made_by)}" for name, made_by in entry.table.items()]
+    return [*lines, "hush list SLOT shows what can be set of each; how to write one of your own: docs/slots.md"]
+
+
 def settable(slot: str, made_by: Any) -> list[Field]:
     """What can be set of something in a slot."""
     return list(schema(made_by, keyword_only=slot == "model").values())
@@ -70,7 +80,8 @@ def settable(slot: str, made_by: Any) -> list[Field]:
 
 def summary(made_by: Any) -> str:
     """The first sentence of what its author wrote about it."""
-    return (inspect.getdoc(made_by) or "").split("\n\n")[0].replace("\n", " ")
+    first = (inspect.getdoc(made_by) or "").split("\n\n")[0].replace("\n", " ")
+    return f"{first.partition('. ')[0].removesuffix('.')}."
 
 
 def in_short(field: Field) -> str:

@@ -13,6 +13,7 @@ import typer
 from hush.app import federation
 from hush.app import plan as planning
 from hush.app import view as viewing
+from hush.app.citations import SUBJECTS
 from hush.app.failures import EPILOGUE, plainly, show_tracebacks
 from hush.extras import require
 from hush.version import __version__
@@ -263,10 +264,23 @@ def cite(
     typer.echo(citing.bibtex(names or []), nl=False)
 
 
-@app.command()
+_PAPERS = f"""Run the experiments of a paper again: its tables and figures, and a verdict on each of its claims.
+
+\b
+{chr(10).join(f"{name:<11}{about}" for name, about in SUBJECTS.items())}
+
+\b
+hush paper fedpaq-dp --quick
+hush paper fedpaq-dp --figure 3
+hush paper clipping --figure table-1
+hush paper fedpaq-dp --out docs/results
+"""
+
+
+@app.command(help=_PAPERS)
 @plainly
 def paper(
-    name: Annotated[str, typer.Argument(help="Which paper: fedpaq-dp, clipping, alignment or fa-ld.")] = "fedpaq-dp",
+    name: Annotated[str, typer.Argument(help=f"Which paper: {', '.join(SUBJECTS)}.")] = "fedpaq-dp",
     figure: Annotated[
         str | None,
         typer.Option(metavar="N", help="Only this figure or table: table, 2, 3, 4 …; table-1 …"),
@@ -276,14 +290,7 @@ def paper(
         "runs/papers"
     ),
 ) -> None:
-    """Run the experiments of a paper again: its tables and figures, and a verdict on each of its claims.
-
-    \b
-    hush paper fedpaq-dp --quick
-    hush paper fedpaq-dp --figure 3
-    hush paper clipping --figure table-1
-    hush paper fedpaq-dp --out docs/results
-    """
+    """Run the experiments of a paper again."""
     require("matplotlib", *(("arviz", "blackjax") if name == "fa-ld" else ()))
     from hush.app import paper as papers
 

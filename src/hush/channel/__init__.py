@@ -1,5 +1,6 @@
-"""How messages meet: received = Σ_k a_k · message_k + noise."""
+"""How messages meet: received = Σ_k a_k · message_k + noise, or every message by itself."""
 
+from hush.channel.each import Each
 from hush.channel.fading import (
     FADINGS,
     Constant,
@@ -34,7 +35,12 @@ from hush.channel.power import (
 from hush.core.contract import Channel
 from hush.core.plain import Digital
 
-CHANNELS: dict[str, type[Channel]] = {"digital": Digital, "noisy": Noisy, "over_the_air": OverTheAir}
+CHANNELS: dict[str, type[Channel]] = {
+    "digital": Digital,
+    "noisy": Noisy,
+    "over_the_air": OverTheAir,
+    "each": Each,
+}
 POWER_RULES: dict[str, type[PowerRule]] = {
     "alignment": Alignment,
     "truncated_inversion": TruncatedInversion,
@@ -52,6 +58,7 @@ __all__ = [
     "Correlated",
     "Digital",
     "Divisor",
+    "Each",
     "Estimated",
     "Fading",
     "FullPower",

@@ -83,7 +83,10 @@ class MemorylessFading(Fading):
 
 
 class Constant(MemorylessFading):
-    """h = gain: no fading."""
+    """The same gain for all and always: no fading.
+
+    h = gain: no fading.
+    """
 
     gain: float = 1.0
     real = True
@@ -96,7 +99,10 @@ class Constant(MemorylessFading):
 
 
 class GaussianReal(MemorylessFading):
-    """h ~ N(mean, variance), real: paper alignment, section IV. It may be negative: the power rules say what then."""
+    """Real Gaussian gains, which may be negative.
+
+    h ~ N(mean, variance), real: paper alignment, section IV. It may be negative: the power rules say what then.
+    """
 
     mean: float
     variance: float
@@ -111,7 +117,10 @@ class GaussianReal(MemorylessFading):
 
 
 class Rayleigh(MemorylessFading):
-    """h ~ CN(0, power): many paths, none in sight. |h|² is exponential with mean `power`, E|h| = √(π·power)/2."""
+    """Many paths, none in sight.
+
+    h ~ CN(0, power): many paths, none in sight. |h|² is exponential with mean `power`, E|h| = √(π·power)/2.
+    """
 
     power: float = 1.0
     real = False
@@ -124,8 +133,9 @@ class Rayleigh(MemorylessFading):
 
 
 class Rician(MemorylessFading):
-    """h ~ CN(√(power·F/(F+1)), power/(F+1)): a path in sight, F times as strong as all others; E|h|² = power.
+    """One path in sight, and many others.
 
+    h ~ CN(√(power·F/(F+1)), power/(F+1)): a path in sight, F times as strong as all others; E|h|² = power.
     E|h| = √(π·power/(4(F+1))) · L½(−F), with L½ Laguerre's function; F = 0 is Rayleigh.
     """
 
@@ -174,8 +184,9 @@ def remembered(
 
 
 class Correlated(Fading):
-    """`inner`'s law in every round, its scattering an AR(1) (Gauss–Markov) sequence over rounds: E z_s z̄_t = ρ^|s−t|.
+    """Gains that change slowly from round to round.
 
+    `inner`'s law in every round, its scattering an AR(1) (Gauss–Markov) sequence over rounds: E z_s z̄_t = ρ^|s−t|.
     The law is exact in all rounds below 2^30 together, and ρ = 0 is `inner` itself, number for number.
     """
 
@@ -199,8 +210,9 @@ class Correlated(Fading):
 
 
 class PathLoss(Fading):
-    """√((d/reference)^−exponent) · inner: each client at its own distance d, the same in all rounds.
+    """Clients at distances of their own, the same in all rounds.
 
+    √((d/reference)^−exponent) · inner: each client at its own distance d, the same in all rounds.
     The clients lie evenly over the disc of this radius, but none nearer than `least`: d² is uniform between their
     squares, and E d^−γ = 2 (radius^(2−γ) − least^(2−γ)) / ((2 − γ)(radius² − least²)). `inner` is the fading at the
     distance `reference`.
@@ -235,7 +247,10 @@ class PathLoss(Fading):
 
 
 class Groups(Fading):
-    """Clients 0 to size − 1 fade as `first`, all others as `second`: the heterogeneous setting of paper alignment."""
+    """Two groups of clients that fade differently.
+
+    Clients 0 to size − 1 fade as `first`, all others as `second`: the heterogeneous setting of paper alignment.
+    """
 
     first: Fading
     second: Fading
@@ -256,7 +271,9 @@ class Groups(Fading):
 
 
 class PerClient(Fading):
-    """`inner` with settings of each client's own: its numbers may be arrays, one entry for each of the population.
+    """Settings of each client's own, in arrays.
+
+    `inner` with settings of each client's own: its numbers may be arrays, one entry for each of the population.
 
     >>> PerClient(Constant(jnp.array([0.5, 2.0, 4.0])))(random.key(0), jnp.array([2, 0])).true.tolist()
     [4.0, 0.5]
@@ -274,8 +291,9 @@ class PerClient(Fading):
 
 
 class Estimated(Fading):
-    """ĥ = h + e, and only ĥ is known: e ~ N(0, variance), or CN(0, variance), apart from h, new in each round.
+    """Gains that are known only with an error.
 
+    ĥ = h + e, and only ĥ is known: e ~ N(0, variance), or CN(0, variance), apart from h, new in each round.
     This is what a pilot of energy E tells in noise of variance N0: variance = N0/E (least squares). The true gain
     keeps `inner`'s law. Where h is complex, the client takes back the phase of ĥ and Re(h ĥ*)/|ĥ| is left, which
     can be negative.

@@ -11,8 +11,9 @@ from hush.core.plain import Digital
 
 
 class Noisy(Channel):
-    """received + N(0, σ² I), added by a server that all trust, or inside a secure sum: DP-FedAvg's usual form.
+    """Adds Gaussian noise to what the server receives: central privacy.
 
+    received + N(0, σ² I), added by a server that all trust, or inside a secure sum: DP-FedAvg's usual form.
     With a `grid` all numbers that a phase receives, whatever their message, are rounded to the nearest of its points,
     and the noise is a discrete Gaussian: what a server in the field needs. It is then all the noise there is.
 
@@ -27,6 +28,11 @@ class Noisy(Channel):
 
     def __check_init__(self) -> None:
         positive("std", self.std)
+        if self.inner.hands_each:
+            raise ValueError(
+                f"noise goes on a sum of messages, and channel {type(self.inner).__name__} hands on each of them; let "
+                "clients add noise to their own (stage Gaussian or GridGaussian)"
+            )
         check_grid(self.grid, self.std, "std")
         on_noise = self.grid is not None and self.inner.float_noise
         if on_noise or (isinstance(self.inner, Noisy) and self.inner.grid is not None):

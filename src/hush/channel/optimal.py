@@ -37,8 +37,9 @@ def _level(size: jax.Array, variance: jax.Array, noise: jax.Array) -> tuple[jax.
 
 
 class LeastSquares(PowerRule):
-    """√α_k = min(1, κ/|ψ_k|), 1/c = W s/K: the exact minimiser of the mean squared error (derived in the module).
+    """The levels of the least mean squared error.
 
+    √α_k = min(1, κ/|ψ_k|), 1/c = W s/K: the exact minimiser of the mean squared error (derived in the module).
     It aims at W times the plain mean, which is the weighted sum where the weights are equal. A client that is asked and
     cannot be heard counts among the K. Without variance (v = 0) all send at full power; without noise (N0 = 0) this is
     alignment; messages of no size (m = v = 0) are best estimated by nothing, 1/c = 0.

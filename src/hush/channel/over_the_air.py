@@ -13,8 +13,9 @@ from hush.core.keys import Key
 
 
 class OverTheAir(Channel):
-    """y = Σ_k h_k x_k + n with x_k = √(α_k P_k) message_k / L and n ~ N(0, N0 I); the server takes y/c.
+    """Adds analogue messages up in the air, with fading and noise.
 
+    y = Σ_k h_k x_k + n with x_k = √(α_k P_k) message_k / L and n ~ N(0, N0 I); the server takes y/c.
     `bound` is L, which the uplink's last stage must keep (`Clip(L)`): then no client exceeds its power P_k, given in
     decibels, one for all or one for each client of the population. All clients of a round share d channel uses.
     """

@@ -106,8 +106,9 @@ def _inverted(size: jax.Array, wanted: jax.Array) -> tuple[jax.Array, jax.Array]
 
 
 class Alignment(PowerRule):
-    """a_k = w_k: √α_k = min_i |ψ_i| / |ψ_k| and c = K · min_i |ψ_i| for equal weights; paper alignment, eqs (5), (6).
+    """Everybody as loud as the weakest, so that all count as they should.
 
+    a_k = w_k: √α_k = min_i |ψ_i| / |ψ_k| and c = K · min_i |ψ_i| for equal weights; paper alignment, eqs (5), (6).
     For weights that differ c = min_i |ψ_i|/w_i and √α_k = c w_k/|ψ_k|. The weakest client sets the noise, √N0/c. One
     that cannot be heard at all does not: it is left out, and the weights of the others grow to the same sum.
 
@@ -122,8 +123,9 @@ class Alignment(PowerRule):
 
 
 class TruncatedInversion(PowerRule):
-    """Alignment of those with |ψ_k| ≥ threshold; the others stay silent and their weight goes to the rest.
+    """Alignment of those who are heard well enough; the others stay silent.
 
+    Alignment of those with |ψ_k| ≥ threshold; the others stay silent and their weight goes to the rest.
     A threshold on the channel's gain, as in Zhu, Wang and Huang (paper alignment, reference 3), is √P/L times this.
     The level is that of the weakest who sends, not of the threshold: the same coefficients in less noise.
     """
@@ -148,14 +150,20 @@ class Divisor(eqx.Module):
 
 
 class Total(Divisor):
-    """c = S = Σ|ψ_k|: the coefficients sum to one, unbiased where messages are alike; paper alignment, equation (7)."""
+    """The sum of all gains: the coefficients sum to one.
+
+    c = S = Σ|ψ_k|: the coefficients sum to one, unbiased where messages are alike; paper alignment, equation (7).
+    """
 
     def __call__(self, size: jax.Array) -> jax.Array:
         return jnp.sum(size)
 
 
 class Largest(Divisor):
-    """c = the sum of the `count` largest |ψ_k|: paper alignment, section IV."""
+    """The sum of the largest gains.
+
+    c = the sum of the `count` largest |ψ_k|: paper alignment, section IV.
+    """
 
     count: int = eqx.field(static=True, converter=scalar)
 
@@ -167,7 +175,10 @@ class Largest(Divisor):
 
 
 class Given(Divisor):
-    """c as it is given."""
+    """A number as it is given.
+
+    c as it is given.
+    """
 
     value: float
 
@@ -179,7 +190,10 @@ class Given(Divisor):
 
 
 class BestBound(Divisor):
-    """c* = S + εQ/S, Q = Σψ_k²: where m_t of paper alignment, Theorem 2, is largest; E‖message‖² ≤ (1 + ε)‖mean‖²."""
+    """What makes the paper's bound on progress best.
+
+    c* = S + εQ/S, Q = Σψ_k²: where m_t of paper alignment, Theorem 2, is largest; E‖message‖² ≤ (1 + ε)‖mean‖².
+    """
 
     epsilon: float
 
@@ -192,8 +206,9 @@ class BestBound(Divisor):
 
 
 class FullPower(PowerRule):
-    """α_k = 1, a_k = W |ψ_k| / c: paper alignment, section III.A.2. What a client weighs in the mean is its gain.
+    """Everybody as loud as possible, and weighed by how well it is heard.
 
+    α_k = 1, a_k = W |ψ_k| / c: paper alignment, section III.A.2. What a client weighs in the mean is its gain.
     Weights count by their sum alone, and by who has one.
     """
 

@@ -71,7 +71,7 @@ def _with_probability(key: Key, probability: float, count: int) -> jax.Array:
 
 
 class Everyone(Cohort):
-    """All N clients in every round, weighted by p_i.
+    """All clients in every round, weighted by their shares p_i of the examples.
 
     >>> import hush
     >>> problem = hush.tasks.quadratic([[[1.0]]] * 4, [[1.0]] * 4)
@@ -96,7 +96,9 @@ class Everyone(Cohort):
 
 
 class Uniform(Cohort):
-    """`size` different clients, all sets alike likely; weights p_i over their sum in the cohort (FedAvg's mean).
+    """So many different clients, all sets alike likely.
+
+    `size` of them, with weights p_i over their sum in the cohort (FedAvg's mean).
 
     >>> import hush
     >>> problem = hush.tasks.quadratic([[[1.0]]] * 5, [[1.0]] * 5)
@@ -124,8 +126,9 @@ class Uniform(Cohort):
 
 
 class Cyclic(Cohort):
-    """The clients in blocks of `size`, block after block: each takes part once in N / size rounds, and never sooner.
+    """The clients in turn, block after block, so that none comes too soon again.
 
+    The clients in blocks of `size`, block after block: each takes part once in N / size rounds, and never sooner.
     Noise that is correlated over rounds asks for this: two rounds of one client lie ⌊N / size⌋ or more apart.
 
     >>> import hush
@@ -160,7 +163,9 @@ class Cyclic(Cohort):
 
 
 class SchemeII(Cohort):
-    """`size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II.
+    """So many different clients, weighted so that the sum is unbiased.
+
+    `size` different clients, weights N/S · p_i, which need not sum to one: paper fa-ld, scheme II.
 
     >>> import hush
     >>> problem = hush.tasks.quadratic([[[1.0]]] * 4, [[1.0]] * 4)
@@ -187,7 +192,9 @@ class SchemeII(Cohort):
 
 
 class ByWeight(Cohort):
-    """`size` independent draws with probability p_i, a client may come twice; plain mean of what they send.
+    """Independent draws by the clients' shares; one may come twice.
+
+    `size` independent draws with probability p_i, a client may come twice; plain mean of what they send.
 
     >>> import hush
     >>> problem = hush.tasks.quadratic([[[1.0]]] * 5, [[1.0]] * 5)
@@ -221,8 +228,9 @@ SchemeI = ByWeight  # paper fa-ld, scheme I, is a draw by weight
 
 
 class Poisson(Cohort):
-    """Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
+    """Each client by a coin of its own, which privacy likes best.
 
+    Each client on its own with probability `rate`; weights over the expected q, so that the sum is unbiased.
     The number of places is fixed so high that a client finds none left with probability below 1e-15.
 
     >>> import hush

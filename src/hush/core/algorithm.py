@@ -34,8 +34,10 @@ class Algorithm(eqx.Module):
         )
         for name, piece, kind in slots:
             if not isinstance(piece, kind):
-                raise ValueError(f"the slot {name} takes a {kind.__name__}, found {type(piece).__name__}: {piece!r}")
+                raise ValueError(f"the slot {name} takes a {kind.__name__}, {_found(piece)}")
         check_chain(self.uplink)
+        _check_names("local", self.local, "needs", "sends", "reports")
+        _check_names("server", self.server, "provides", "receives", "keeps_to_itself")
         _check_declared(self.local)
         missing = set(self.server.receives) - set(self.local.sends)
         if missing:
@@ -43,6 +45,7 @@ class Algorithm(eqx.Module):
                 f"server {type(self.server).__name__} works from {sorted(missing)}, "
                 f"which local {type(self.local).__name__} does not send; it sends {list(self.local.sends)}"
             )
+        _check_meeting(self.channel, self.server)
         _check_bound(self.channel.message_bound, self.uplink)
         if self.cohort.with_replacement and keeps_memory(self):
             raise ValueError(
@@ -56,11 +59,44 @@ class Algorithm(eqx.Module):
         return (self,)
 
 
+def _found(piece: Any) -> str:
+    if isinstance(piece, type):
+        return f"found the class {piece.__name__} itself; make one of it: {piece.__name__}(…)"
+    return f"found {type(piece).__name__}: {piece!r}"
+
+
+def _check_names(slot: str, piece: Any, *declared: str) -> None:
+    """Refuse what is no tuple of names: a text is one of its letters, and a method needs `@property`."""
+    for what in declared:
+        names = getattr(piece, what)
+        if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+            found = type(names).__name__
+            if callable(names):
+                found = "a method; put @property above it"
+            elif isinstance(names, str):
+                found = f'the text {names!r}; say {what} = ("{names}",)'
+            raise ValueError(f"{slot} ({type(piece).__name__}) must declare {what} as a tuple of names, found {found}")
+
+
 def _check_declared(local: LocalRule) -> None:
     """Refuse a rule that does not send or report what every round needs."""
     for what, name, declared in (("send", "update", local.sends), ("report", "steps", local.reports)):
         if name not in declared:
             raise ValueError(f"local ({type(local).__name__}) must {what} {name!r}, found {list(declared)}")
+
+
+def _check_meeting(channel: Channel, server: ServerRule) -> None:
+    """Refuse a server rule that works from another thing than the channel hands it."""
+    names = f"channel {type(channel).__name__}", f"server {type(server).__name__}"
+    if channel.hands_each and (channel.analogue or channel.aware):
+        raise ValueError(f"{names[0]} cannot hand on every message: what is added up in the air is heard as a sum only")
+    if server.takes_each and not channel.hands_each:
+        raise ValueError(f"{names[1]} works from every message, and {names[0]} hands it their sum; use channel Each")
+    if channel.hands_each and not server.takes_each:
+        raise ValueError(
+            f"{names[0]} hands on every message, and {names[1]} works from their sum; use channel Digital, or a server "
+            "rule such as Median around it"
+        )
 
 
 def _check_bound(bound: Any, uplink: tuple[Stage, ...]) -> None:

@@ -14,19 +14,20 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from hush.core.counts import Count, count
 from hush.core.grid import Grid
 from hush.core.keys import Key, root
+from hush.core.part import Part
 from hush.core.problem import ClientData, Population, Vector
 
 State = dict[str, Any]
 Message = dict[str, Vector]
 Info = dict[str, Any]  # arrays, and `bits`, which are a `Count`
 Code = dict[str, Any]  # arrays by name: what the bytes of a message stand for
+Received = dict[str, Any]  # by the message's name: the sum as a `Vector`, or every message in a `Stacked`
 
 
 class Draw(NamedTuple):
@@ -38,9 +39,10 @@ class Draw(NamedTuple):
     coverage: jax.Array
 
 
-class Cohort(eqx.Module):
+class Cohort(Part):
     """Who takes part in a round."""
 
+    fills = "cohort"
     with_replacement: ClassVar[bool] = False
     padded: ClassVar[bool] = False  # whether places may stay inactive
     # Whether each client comes by itself, with a weight that is the same whoever else does: what one that declines
@@ -64,7 +66,7 @@ class Cohort(eqx.Module):
         """Draw the clients of one round, which is the `number`-th from 0."""
 
 
-class Piece(eqx.Module):
+class Piece(Part):
     """What may have to hide something by noise."""
 
     @property
@@ -82,6 +84,8 @@ class LocalRule(ClientPiece):
 
     What it remembers between rounds is its memory: it may hold what is never sent, a personal model, say.
     """
+
+    fills = "local"
 
     @property
     @abstractmethod
@@ -126,6 +130,8 @@ class LocalRule(ClientPiece):
 
 class Stage(ClientPiece):
     """What is done to one vector of one client's message before it is sent."""
+
+    fills = "uplink"
 
     @property
     def norm_bound(self) -> Any:
@@ -214,11 +220,23 @@ class Statistics(NamedTuple):
     variance: jax.Array | float = 0.0  # v², of the clients around it
 
 
+class Stacked(NamedTuple):
+    """All messages of one name, a row for each place of the cohort: what a channel hands on that does not sum."""
+
+    messages: jax.Array  # [K, d], zero where nobody is
+    weights: jax.Array  # [K], what the cohort asks each to count, zero where nobody is
+    active: jax.Array  # [K], where somebody is
+
+
 class Channel(Piece):
     """How the messages of a round meet."""
 
+    fills = "channel"
     aware: ClassVar[bool] = False  # whether it must know the messages' statistics, so that all are held at once
     analogue: ClassVar[bool] = False  # whether messages travel as they are: they cost channel uses, and no bits
+    # Whether the server is handed every message by itself (`Stacked`), and not their sum. Its mixing then has the
+    # weights, and no noise.
+    hands_each: ClassVar[bool] = False
 
     @property
     def message_bound(self) -> Any:
@@ -233,10 +251,16 @@ class Channel(Piece):
 class ServerRule(Piece):
     """How the model moves."""
 
+    fills = "server"
+    takes_each: ClassVar[bool] = False  # whether it works from every message (`Stacked`), and not from their sum
+
+    def check(self, places: int) -> None:
+        """Refuse a cohort of so many places that this rule cannot work from."""
+
     @property
     @abstractmethod
     def provides(self) -> tuple[str, ...]:
-        """The vectors of its state that can be broadcast, by name."""
+        """The arrays of its state that can be broadcast, by name."""
 
     @property
     @abstractmethod
@@ -253,5 +277,5 @@ class ServerRule(Piece):
         """The server's state before the first round; `model` is in it."""
 
     @abstractmethod
-    def __call__(self, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
+    def __call__(self, key: Key, state: State, received: Received, coverage: jax.Array) -> State:
         """The state after the round. `state["round"]` counts the rounds before this one."""

@@ -18,6 +18,7 @@ from hush.core.contract import Channel, Stage
 from hush.core.counts import Count
 from hush.core.flat import flat_shape
 from hush.core.keys import root
+from hush.core.memory import size_of
 from hush.core.problem import Population, Problem
 
 
@@ -157,7 +158,7 @@ def costs(algorithm: Algorithm | InTurn, problem: Problem | Population, dimensio
 
 def _phase(phase: Algorithm, model: Any, server: dict[str, Any], clients: int) -> PhaseCosts:
     lengths = [vector.size for vector in jax.eval_shape(phase.local.template, model).values()]
-    broadcast = jax.tree.leaves([server[name] for name in phase.local.needs])
+    told = [server[name] for name in phase.local.needs]
     places, padded, analogue = phase.cohort.places(clients), phase.cohort.padded, phase.channel.analogue
     rate = getattr(phase.cohort, "rate", None)  # of a cohort that each client joins by its own coin
     usual = phase.cohort.usual(clients) if rate is None else float(rate) * clients
@@ -166,7 +167,7 @@ def _phase(phase: Algorithm, model: Any, server: dict[str, Any], clients: int) -
         fewest=0 if padded else places,
         places=places,
         client_uplink_bits=NOTHING if analogue else _sum(_message(phase.uplink, length) for length in lengths),
-        client_downlink_bits=BITS_PER_NUMBER * sum(leaf.size for leaf in broadcast),
+        client_downlink_bits=8 * size_of(told),
         client_energy=_energy(phase.channel) if analogue else NOTHING,
         channel_uses=sum(lengths) if analogue else 0,
     )

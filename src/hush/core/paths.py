@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from hush.core.check import nearest
+
 FLOATS = (float, np.floating)
 
 
@@ -24,3 +26,36 @@ def float_settings(tree: Any) -> dict[str, float]:
 def at_point(algorithm: Any, settings: Mapping[str, float]) -> Any:
     """The algorithm with the settings of one point of a sweep."""
     return jax.tree_util.tree_map_with_path(lambda path, leaf: settings.get(dotted(path), leaf), algorithm)
+
+
+def why_not_swept(tree: Any, path: str) -> str:
+    """Why a sweep cannot go over a path of an algorithm, and what to do instead."""
+    value = _found_at(tree, path)
+    numbers = jax.tree_util.tree_flatten_with_path(tree)[0]
+    if isinstance(value, int) and any(dotted(place) == path for place, _ in numbers):
+        return f"is written as a whole number, {value}; write {float(value)}, and a sweep can go over it"
+    for kind, words in (
+        (bool, "true or false"),
+        (int, "a whole number"),
+        (float, "part of the program"),
+        (str, "a name"),
+    ):
+        if isinstance(value, kind):
+            return (
+                f"is {words} ({value!r} here), each value of which is another program, and a sweep is one; run each by "
+                f"itself (hush run … --set {path}={value} --out FOLDER, or hush.run(…, folder=…)), and then hush "
+                "compare FOLDERS"
+            )
+    return f"no such number to sweep over; {nearest(path, float_settings(tree))}"
+
+
+def _found_at(tree: Any, path: str) -> Any:
+    """What stands at a dotted path; None where nothing does."""
+    for name in path.split("."):
+        if isinstance(tree, Mapping):
+            tree = tree.get(name)
+        elif isinstance(tree, tuple | list):
+            tree = tree[int(name)] if name.isdecimal() and int(name) < len(tree) else None
+        else:
+            tree = getattr(tree, name, None)
+    return tree

@@ -9,14 +9,20 @@ from hush.core.schedules import Rate, check_rate, rate
 
 
 class Digital(Channel):
-    """Every message arrives as it was sent: a = weights, no noise."""
+    """Sums the messages as they were sent, by their weights.
+
+    a = weights, no noise.
+    """
 
     def __call__(self, key: Key, draw: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:
         return Mixing(draw.weights * draw.active, 0.0)
 
 
 class Add(ServerRule):
-    """x ← x + η_g · received: paper fedpaq-dp, Algorithm 1, line 8."""
+    """Adds the mean update to the model, times a step size.
+
+    x ← x + η_g · received: paper fedpaq-dp, Algorithm 1, line 8.
+    """
 
     lr: Rate = 1.0
     provides = ("model",)

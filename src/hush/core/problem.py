@@ -18,6 +18,7 @@ from hush.core.check import LARGEST, shown
 from hush.core.clipping import clipping, weighted_sum
 from hush.core.keys import Key
 from hush.core.norms import norms
+from hush.core.part import Part
 
 Vector = jax.Array  # [d], a model or a message, flat
 Params = Any  # a pytree, the same model inside local training
@@ -88,8 +89,10 @@ def numbers_of(clients: Sequence[int] | np.ndarray[Any, Any], population: int) -
     return found
 
 
-class ClientData(eqx.Module):
+class ClientData(Part):
     """One client's view of a problem: what its device holds and can compute."""
+
+    fills = "a client of the problem"
 
     @property
     @abstractmethod
@@ -141,9 +144,10 @@ class Batch(NamedTuple):
     length: int
 
 
-class Problem(eqx.Module):
+class Problem(Part):
     """Data, model and loss: what is to be learned, by whom."""
 
+    fills = "the problem"
     population: eqx.AbstractVar[Population]
 
     @abstractmethod

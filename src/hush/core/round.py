@@ -18,7 +18,7 @@ from jax import random
 
 from hush.core import coding
 from hush.core.algorithm import Algorithm
-from hush.core.contract import Code, Draw, Info, Message, Mixing, State, Statistics
+from hush.core.contract import Code, Draw, Info, Message, Mixing, Received, Stacked, State, Statistics
 from hush.core.counts import count
 from hush.core.keys import Key, at
 from hush.core.norms import norm
@@ -199,6 +199,18 @@ def combine(coefficients: jax.Array, messages: Any) -> Any:
     return jax.tree.map(lambda part: jnp.tensordot(coefficients, part, axes, precision="highest"), messages)
 
 
+def hand_on(mixing: Mixing, active: jax.Array, messages: Message) -> Received:
+    """Every message [K, …] by itself, with what it is asked to weigh, and who is there."""
+    return {name: Stacked(rows, mixing.coefficients, active) for name, rows in messages.items()}
+
+
+def receive(phase: Algorithm, key: Key, mixing: Mixing, active: jax.Array, messages: Message) -> Received:
+    """What the server gets of the messages [K, …], which are zero where nobody is."""
+    if phase.channel.hands_each:
+        return hand_on(mixing, active, messages)
+    return add_noise(key, mixing, combine(mixing.coefficients, messages))
+
+
 def add_noise(key: Key, mixing: Mixing, received: Message) -> Message:
     """Σ_k a_k · message_k + noise · N(0, I), a draw for each name; on the mixing's grid, if it has one."""
     if isinstance(mixing.noise, float) and not mixing.noise > 0:
@@ -211,7 +223,7 @@ def add_noise(key: Key, mixing: Mixing, received: Message) -> Message:
     }
 
 
-def server_step(phase: Algorithm, key: Key, state: State, received: Message, coverage: jax.Array) -> State:
+def server_step(phase: Algorithm, key: Key, state: State, received: Received, coverage: jax.Array) -> State:
     """The server's part of a phase: the same names, moved by what was received."""
     return state | phase.server(at(key, "server"), state, received, coverage)
 

@@ -44,7 +44,10 @@ def check_rate(name: str, step_size: Rate) -> None:
 
 
 class InverseTime(eqx.Module):
-    """η0 / (1 + k/a): paper fedpaq-dp, section VI, with k counted in local steps."""
+    """Falls as one over time.
+
+    η0 / (1 + k/a): paper fedpaq-dp, section VI, with k counted in local steps.
+    """
 
     initial: float
     scale: float = 1.0
@@ -58,7 +61,10 @@ class InverseTime(eqx.Module):
 
 
 class StronglyConvex(eqx.Module):
-    """4 / (µ(k + γ0)): the step size of paper fedpaq-dp, Theorem 1."""
+    """Falls as theory asks for where the loss is strongly convex.
+
+    4 / (µ(k + γ0)): the step size of paper fedpaq-dp, Theorem 1.
+    """
 
     mu: float
     offset: float
@@ -72,7 +78,10 @@ class StronglyConvex(eqx.Module):
 
 
 class Optax(eqx.Module):
-    """Any schedule of optax by its name, for settings files: `Optax("cosine_decay_schedule", {...})`."""
+    """Any schedule of optax, by its name.
+
+    Any schedule of optax by its name, for settings files: `Optax("cosine_decay_schedule", {...})`.
+    """
 
     name: str = eqx.field(static=True)
     settings: dict[str, Any] = eqx.field(default_factory=dict)

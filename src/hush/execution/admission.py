@@ -9,6 +9,7 @@ from hush.core import memory
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import shown
 from hush.core.costs import bits_of_round
+from hush.core.flat import flat_shape
 from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.core.problem import Population, Problem
@@ -67,6 +68,14 @@ def check_budget(algorithm: Algorithm | InTurn, problem: Problem, bit_budget: fl
         raise ValueError(f"a bit_budget of {bit_budget:,.0f} does not pay for one round, which costs {cost:,} bits")
 
 
+def handed_on(phase: Algorithm, problem: Problem) -> int:
+    """The bytes of all messages of a round, where the server is handed each of them; otherwise none are kept."""
+    if not phase.channel.hands_each:
+        return 0
+    message = jax.eval_shape(phase.local.template, flat_shape(problem))
+    return phase.cohort.places(problem.population.clients) * memory.size_of(message)
+
+
 def check_memory(
     algorithm: Algorithm | InTurn,
     problem: Problem,
@@ -88,6 +97,9 @@ def check_memory(
         f"what {clients:,} clients remember": on_each * memory.size_of(state.clients),
         f"copies of the data for {devices} devices": (devices - 1) * memory.size_of(problem),
         f"the logs of {rounds} rounds": on_each * rounds * places * LOGGED * phases,
+        # Of one lane at a time, and whole on every device.
+        "all messages of a round, each by itself": devices
+        * max(handed_on(phase, problem) for phase in algorithm.phases),
     }
     ledger = {"the ledger of every lane and client": lanes * clients * 8 * (3 + phases)}
     advice = "make fewer repetitions, fewer points of a sweep, fewer clients, a smaller model or fewer devices"

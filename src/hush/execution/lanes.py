@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.core.check import integer, nearest, number, shown
+from hush.core.check import integer, number, shown
 from hush.core.keys import Key, at, root
-from hush.core.paths import FLOATS, at_point, dotted, float_settings
+from hush.core.paths import FLOATS, at_point, dotted, float_settings, why_not_swept
 
 # The host knows every lane by name: more of them belong in several runs.
 MOST_LANES = 1_000_000
@@ -110,7 +110,7 @@ def check_points(algorithm: Any, points: Sequence[Mapping[str, float]]) -> None:
     settings = float_settings(algorithm)
     for path in points[0]:
         if path not in settings:
-            raise ValueError(f"cannot sweep over {path!r}: no such float setting; {nearest(path, settings)}")
+            raise ValueError(f"cannot sweep over {path!r}: {why_not_swept(algorithm, path)}")
     for point in points if points[0] else ():
         _check_again(at_point(algorithm, point))
 

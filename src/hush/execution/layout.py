@@ -15,6 +15,7 @@ from hush.core.keys import at, root
 from hush.core.problem import Problem
 from hush.core.round import broadcast, client_step
 from hush.execution import mesh
+from hush.execution.admission import handed_on
 from hush.execution.phase import Layout
 
 # Of an accelerator's free memory, how much a round's clients may take together.
@@ -124,7 +125,8 @@ def _shapes(tree: Any) -> Hashable:
 def _clients_that_fit(algorithm: Algorithm | InTurn, problem: Problem) -> int:
     """How many clients' steps a device has memory for, by what the compiler says that one of them takes."""
     memory = jax.local_devices()[0].memory_stats() or {}
-    free = memory.get("bytes_limit", 8 << 30) - memory.get("bytes_in_use", 0)
+    held = max(handed_on(phase, problem) for phase in algorithm.phases)
+    free = memory.get("bytes_limit", 8 << 30) - memory.get("bytes_in_use", 0) - held
     needed = 1
     for lowered in _client_steps(algorithm, problem):
         if (analysis := lowered.compile().memory_analysis()) is not None:

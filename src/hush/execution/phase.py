@@ -72,7 +72,8 @@ def one_phase(
 
     With `last_move`, how the last round moved the model, clients are watched: see `watched`.
     """
-    number, aware = server["round"], phase.channel.aware
+    number, aware, each = server["round"], phase.channel.aware, phase.channel.hands_each
+    held = aware or each  # all messages, until they meet
     draw = rounds.draw(phase, key, problem.population, number, left)
     mixing = None if aware else rounds.mix(phase, air, draw, number, Statistics())
     turns = share_out(draw.ids.shape[0], layout)
@@ -97,9 +98,9 @@ def one_phase(
         # An inactive place computes something all the same: it must not count, even when that is not a number.
         sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
         info = jax.tree.map(lambda part: jnp.where(active, part, 0).astype(jnp.float32), info)
-        summed = {} if aware else rounds.combine(coefficients, sent)
+        summed = {} if held else rounds.combine(coefficients, sent)
         seen = info if last_move is not None else {}
-        return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if aware else {})
+        return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if held else {})
 
     kinds = (jnp.int32, bool, jnp.float32)
     shapes = jax.eval_shape(one_turn, *(jax.ShapeDtypeStruct((turns.width,), kind) for kind in kinds))
@@ -120,7 +121,10 @@ def one_phase(
         mixing = rounds.mix(phase, air, draw, number, _statistics(messages["update"], norms, jnp.sum(draw.active)))
         received = lax.psum(rounds.combine(turns.of_this_device(mixing.coefficients), messages), CLIENTS)
     heard = _heard(received["update"], mixing) if phase.channel.analogue else {}
-    received = rounds.add_noise(key, mixing, received)
+    if each:
+        received = rounds.hand_on(mixing, draw.active, jax.tree.map(turns.of_all_devices, messages))
+    else:
+        received = rounds.add_noise(key, mixing, received)
     where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
     clients = jax.tree.map(lambda old, new: old.at[where].set(turns.of_all_devices(new), mode="drop"), clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard

@@ -13,7 +13,7 @@ from hush.core.costs import costs
 from hush.core.flat import flat_shape, unravelled
 from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
-from hush.core.rehearsal import rehearse
+from hush.core.rehearsal import places_of, rehearse
 from hush.execution import engine, mesh
 from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
 from hush.execution.affording import affordable
@@ -68,9 +68,10 @@ class Simulation:
         check_seed("seed", seed)
         check(algorithm)
         population = problem.population
-        places = [phase.cohort.places(population.clients) for phase in algorithm.phases]
-        for phase in algorithm.phases:
+        places = places_of(algorithm, population)
+        for phase, each in zip(algorithm.phases, places, strict=True):
             phase.local.check(population)
+            phase.server.check(each)
         self.lanes = lay_out(repetitions, sweep) if lanes is None else list(lanes)
         check_points(algorithm, [lane.settings for lane in self.lanes])
         rehearse(algorithm, problem)

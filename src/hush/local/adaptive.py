@@ -19,8 +19,9 @@ from hush.core.problem import ClientData, Population, Vector
 
 
 class ClippedToBroadcast(LocalRule):
-    """Sends v/max(‖v‖, c), of norm at most 1, and κ(1[‖v‖ ≤ c] − ½), c the server's `clip`.
+    """Any local rule, clipped to a bound that the server adapts.
 
+    Sends v/max(‖v‖, c), of norm at most 1, and κ(1[‖v‖ ≤ c] − ½), c the server's `clip`.
     Both get the same noise; κ says how much of it the second can bear: its sensitivity is κ/2, against 1 for the first.
 
     >>> import hush

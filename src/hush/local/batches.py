@@ -73,7 +73,9 @@ class Full(Batches):
 
 
 class Shuffled(Batches):
-    """Passes over the client's examples, reshuffled each time; the last batch of a pass is what is left.
+    """Passes over the client's examples, reshuffled each time.
+
+    The last batch of a pass is what is left.
 
     >>> import hush
     >>> hush.local.LocalSGD(0.1, epochs=2, batches=hush.local.Shuffled(16)).epochs
@@ -101,8 +103,9 @@ class Shuffled(Batches):
 
 
 class Subset(Batches):
-    """A subset without replacement, split into one batch a step: every example is used at most once in a round.
+    """Every example in one step of a round at most, drawn without replacement.
 
+    A subset without replacement, split into one batch a step: every example is used at most once in a round.
     Paper fedpaq-dp, Algorithm 2: the subsampling rate of a client is exactly steps · size / n_i.
 
     >>> import hush
@@ -134,8 +137,9 @@ class Subset(Batches):
 
 
 class Fresh(Batches):
-    """A subset without replacement, drawn anew for every step: each looks at exactly size / n_i of the examples.
+    """A batch without replacement, drawn anew for every step.
 
+    A subset without replacement, drawn anew for every step: each looks at exactly size / n_i of the examples.
     It is what noise at every step is accounted with: steps that draw on their own hide an example better than passes.
 
     >>> import hush

@@ -15,8 +15,9 @@ from hush.local.sgd import Oracle
 
 
 class ClippedPerExample(Oracle):
-    """Σ_r w_r · g_r · min(1, C/‖g_r‖) + z·Δ·N(0, I), g_r = ∇ℓ_r(x): DP-SGD, Abadi et al. 2016, Algorithm 1.
+    """The gradient of every example clipped, and noise on their sum: DP-SGD.
 
+    Σ_r w_r · g_r · min(1, C/‖g_r‖) + z·Δ·N(0, I), g_r = ∇ℓ_r(x): DP-SGD, Abadi et al. 2016, Algorithm 1.
     Δ = 2C · max_r w_r (2C/b for a batch of b) is the most that the sum moves, in Euclidean norm, when one example is
     replaced by any other. An example whose gradient is not finite counts as zero. `microbatch` is how many examples
     are worked on at once; it bounds the memory and changes no result beyond rounding.

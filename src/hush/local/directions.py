@@ -53,7 +53,9 @@ class Direction(ClientPiece):
 
 
 class WeightDecay(Direction):
-    """g + w·x: the gradient of ½w‖x‖² added.
+    """Pulls the model towards zero.
+
+    g + w·x: the gradient of ½w‖x‖² added.
 
     >>> import hush
     >>> hush.fedavg(steps=5, weight_decay=1e-3).local.direction
@@ -74,7 +76,9 @@ class WeightDecay(Direction):
 
 
 class Proximal(Direction):
-    """g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖².
+    """Pulls the model towards the one that was sent: FedProx.
+
+    g + µ(x − x_k): FedProx, the gradient of the proximal term ½µ‖x − x_k‖².
 
     >>> import hush
     >>> hush.local.LocalSGD(0.1, steps=5, direction=(hush.local.Proximal(0.5),)).direction
@@ -95,7 +99,9 @@ class Proximal(Direction):
 
 
 class ControlVariate(Direction):
-    """g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`.
+    """Takes off the client's drift: SCAFFOLD.
+
+    g − c_i + c: SCAFFOLD, paper fedpaq-dp eq 7. The client's own control variate is in its state, as `own`.
 
     >>> import hush
     >>> rule = hush.local.Scaffold(hush.local.LocalSGD(0.1, steps=5, direction=(hush.local.ControlVariate(),)))
@@ -113,7 +119,9 @@ class ControlVariate(Direction):
 
 
 class GradientCorrection(Direction):
-    """g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`.
+    """Puts the cohort's gradient in the place of the client's own: Fed-DANE.
+
+    g − ∇f_i(x_k) + ∇f(x_k): Fed-DANE. ∇f_i over all of the client's data, ∇f as a cohort gave it, in `control`.
 
     >>> import hush
     >>> hush.feddane(steps=5, mu=0.1).phases[1].local.direction

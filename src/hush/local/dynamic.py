@@ -16,7 +16,9 @@ from hush.local.sgd import LocalSGD
 
 
 class LinearPenalty(Direction):
-    """g − h_i: the gradient of −⟨h_i, x⟩ added, h_i the `gradient` in the client's memory.
+    """Adds a linear term that the client remembers: FedDyn.
+
+    g − h_i: the gradient of −⟨h_i, x⟩ added, h_i the `gradient` in the client's memory.
 
     >>> import hush
     >>> hush.local.LinearPenalty() in hush.feddyn(steps=5).local.inner.direction
@@ -33,8 +35,9 @@ class LinearPenalty(Direction):
 
 
 class Dynamic(AroundTraining):
-    """Minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², then h_i ← h_i − α·(what was sent): Acar et al., ICLR 2021, eq 1.
+    """Local SGD on an objective that remembers earlier rounds: FedDyn.
 
+    Minimises f_i(y) − ⟨h_i, y⟩ + ½α‖y − x‖², then h_i ← h_i − α·(what was sent): Acar et al., ICLR 2021, eq 1.
     h_i comes to ∇f_i at the client's own answer. It moves by what was *sent*, as the server's mean of them does.
 
     >>> import hush

@@ -24,8 +24,9 @@ class Round(NamedTuple):
 
 
 class Langevin(Direction):
-    """∇f^c(x) − √(2τ/η)(ρ ξ̇ + √(1−ρ²) s_c ξ^c): followed with step size η, paper fa-ld eq 11.
+    """Adds the noise that makes descent a sampler: Langevin dynamics.
 
+    ∇f^c(x) − √(2τ/η)(ρ ξ̇ + √(1−ρ²) s_c ξ^c): followed with step size η, paper fa-ld eq 11.
     f^c = ℓ^c/p_c + ½λ‖x‖², so that Σ_c p_c f^c = f is the sum of all examples' losses and a Gaussian prior of precision
     λ: what is sampled is exp(−f/τ). The gradient that comes in is the mean over a client's examples; n times that is
     ∇ℓ^c/p_c. All clients of a round draw the same ξ̇, each its own ξ^c with s_c = 1/√p_c.

@@ -13,7 +13,9 @@ from hush.local.sgd import LocalSGD
 
 
 class Normalised(AroundTraining):
-    """Sends Δ_i/τ_i and τ_i, the number of its steps (Wang et al., NeurIPS 2020, eq 10 with ‖a_i‖₁ = τ_i).
+    """Local SGD whose update is sent per step: FedNova.
+
+    Sends Δ_i/τ_i and τ_i, the number of its steps (Wang et al., NeurIPS 2020, eq 10 with ‖a_i‖₁ = τ_i).
 
     >>> import hush
     >>> hush.local.Normalised(hush.local.LocalSGD(0.1, epochs=1, batches=hush.local.Shuffled(16))).sends

@@ -17,8 +17,9 @@ from hush.local.sgd import LocalSGD
 
 
 class Beside(LocalRule):
-    """Any local rule, and beside it a model of the client's own: v ← v − η(∇̃f_i(v) + λ(v − x)), never sent.
+    """Any local rule, and beside it a personal model that is never sent: Ditto.
 
+    Any local rule, and beside it a model of the client's own: v ← v − η(∇̃f_i(v) + λ(v − x)), never sent.
     Ditto (Li et al., ICML 2021, Algorithm 1): `own` is a LocalSGD with a Proximal of µ = λ around what was broadcast.
 
     >>> import hush
@@ -70,8 +71,9 @@ class Beside(LocalRule):
 
 
 class PersonalPart(LocalRule):
-    """Local SGD on a model of which some ranges are the client's own: they are kept, and neither sent nor told.
+    """Local SGD on a model of which some layers stay with the client: FedPer.
 
+    Local SGD on a model of which some ranges are the client's own: they are kept, and neither sent nor told.
     FedPer (Arivazhagan et al. 2019, Algorithm 1) with the last layers as its `ranges`, FedBN (Li et al., ICLR 2021)
     with those of normalisation. The server's rule is `AddToShared`, which tells the shared numbers alone.
 

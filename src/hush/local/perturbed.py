@@ -53,8 +53,9 @@ def output_rounding(
 
 
 class Perturbed(AroundTraining):
-    """x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size.
+    """Local SGD with noise on its result: example-level privacy by output.
 
+    x_{k,E} − x_k + N(0, (zΔ_k)² I), Δ_k the proved sensitivity of E clipped steps with this round's step size.
     To what is proved of exact numbers is added what rounding can do beside a model of large ones.
 
     With a `grid` the update is rounded to the nearest of its points and the noise is discrete Gaussian: what a device

@@ -13,8 +13,9 @@ from hush.local.sgd import LocalSGD
 
 
 class Scaffold(AroundTraining):
-    """Paper fedpaq-dp, eqs 7 to 9: beside the update Δx a client sends c_i⁺ − c_i = −c − Δx/(Eη).
+    """Local SGD with a control variate of the client's own: SCAFFOLD.
 
+    Paper fedpaq-dp, eqs 7 to 9: beside the update Δx a client sends c_i⁺ − c_i = −c − Δx/(Eη).
     The client then moves its own control variate by what was *sent*, so that with a lossy uplink, too, the server's c
     stays the mean of the clients' c_i.
 

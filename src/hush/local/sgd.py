@@ -35,7 +35,9 @@ class Oracle(ClientPiece):
 
 
 class MeanGradient(Oracle):
-    """The mean over the batch: Σ_r w_r ∇ℓ_r(x).
+    """The mean gradient of the batch.
+
+    Σ_r w_r ∇ℓ_r(x), Σ_r w_r = 1.
 
     >>> import hush
     >>> hush.local.LocalSGD(0.1, steps=5).oracle
@@ -47,7 +49,9 @@ class MeanGradient(Oracle):
 
 
 class Gradient(LocalRule):
-    """−∇̃f_i(x_k), one stochastic gradient: distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size).
+    """One stochastic gradient at the model it was sent.
+
+    −∇̃f_i(x_k): distributed SGD, paper fedpaq-dp eq 3 (the server holds the step size).
 
     >>> import hush
     >>> hush.local.Gradient(hush.local.Fresh(16)).sends
@@ -72,8 +76,9 @@ class Gradient(LocalRule):
 
 
 class LocalSGD(LocalRule):
-    """y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper fedpaq-dp eqs 4 and 5.
+    """Some steps of stochastic gradient descent, whose difference is sent.
 
+    y_{t+1} = y_t − η_k · direction(∇̃f_i(y_t)) from y_0 = x_k, sending y_E − x_k: paper fedpaq-dp eqs 4 and 5.
     The length is `steps`, or `epochs` passes over the client's own data (then clients take different numbers of steps).
     With an `optimiser` a step is optax's, whose moments begin anew in every round. `send="model"` sends y_E itself.
     `pace="step"` looks the step size up at every step, and not once a round.

@@ -26,7 +26,10 @@ POOLS: dict[str, MaxPool | MeanPool] = {"max": MaxPool(), "mean": MeanPool()}
 def lenet5(
     shape: tuple[int, int, int], classes: int, key: Array, *, activation: str = "relu", pool: str = "max"
 ) -> Sequential:
-    """Two convolutions, three linear layers; for 10 classes 61,706 parameters (28x28x1), 62,006 (32x32x3)."""
+    """Two convolutions, three linear layers; about 62,000 parameters.
+
+    Two convolutions, three linear layers; for 10 classes 61,706 parameters (28x28x1), 62,006 (32x32x3).
+    """
     height, width, channels = shape
     padding = 2 if min(height, width) < 32 else 0  # it was made for 32x32; 28x28 digits are padded to that
     rows, columns = (((size + 2 * padding - 4) // 2 - 4) // 2 for size in (height, width))

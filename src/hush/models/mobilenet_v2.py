@@ -32,7 +32,10 @@ STAGES = (
 
 
 def mobilenet_v2(shape: tuple[int, int, int], classes: int, key: Array, *, norm: str = "group") -> Sequential:
-    """Inverted residuals; for 10 classes 2,296,346 parameters (28x28x1), 2,296,922 (32x32x3)."""
+    """Inverted residuals; 2.3 M parameters.
+
+    Inverted residuals; for 10 classes 2,296,346 parameters (28x28x1), 2,296,922 (32x32x3).
+    """
     known("norm", norm, NORMS)
     keys = layer_keys(key)
     stem = Convolution(shape[-1], 32, 3, next(keys), padding=1, bias=norm == "none")

@@ -20,7 +20,10 @@ from hush.models.layers import (
 
 
 def resnet18(shape: tuple[int, int, int], classes: int, key: Array, *, norm: str = "group") -> Sequential:
-    """Four stages of two blocks; for 10 classes 11,172,810 parameters (28x28x1), 11,173,962 (32x32x3)."""
+    """Four stages of two residual blocks; 11.2 M parameters.
+
+    Four stages of two blocks; for 10 classes 11,172,810 parameters (28x28x1), 11,173,962 (32x32x3).
+    """
     known("norm", norm, NORMS)
     keys = layer_keys(key)
     layers: list[Layer] = [*convolution(shape[-1], 64, 3, next(keys), norm), RELU]

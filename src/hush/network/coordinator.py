@@ -62,7 +62,7 @@ def _closed(
     """The server's state once the answers [K, …] of who is here [K] have met, and the mean length of an update."""
     settled = rounds.without(drawn, here, share)
     mixing = rounds.mix(phase, air, settled, server["round"], Statistics())
-    received = rounds.add_noise(key, mixing, rounds.combine(mixing.coefficients, messages))
+    received = rounds.receive(phase, key, mixing, settled.active, messages)
     lengths = jax.vmap(norm)(messages["update"])
     mean = jnp.sum(jnp.where(settled.active, lengths, 0)) / jnp.maximum(jnp.sum(settled.active), 1)
     return rounds.server_step(phase, key, server, received, settled.coverage), mean
@@ -201,7 +201,7 @@ def check_networked(algorithm: Algorithm | InTurn, problem: Problem) -> None:
                 "message by itself; simulate it with hush run"
             )
         phase.local.check(problem.population)
-        phase.cohort.places(problem.population.clients)
+        phase.server.check(phase.cohort.places(problem.population.clients))
     shapes = jax.eval_shape(lambda: init_server(algorithm, initial(problem, at(jax.random.key(0), "init"))))
     for phase in algorithm.phases:
         for name in phase.local.needs:

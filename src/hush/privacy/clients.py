@@ -30,7 +30,7 @@ from math import sqrt
 import jax
 import jax.numpy as jnp
 
-from hush.channel import Digital, Noisy, OverTheAir
+from hush.channel import Digital, Each, Noisy, OverTheAir
 from hush.core.algorithm import Algorithm, keeps_memory
 from hush.core.contract import LocalRule
 from hush.core.grid import Grid
@@ -106,6 +106,22 @@ def _(channel: Digital, central: float, asked: Asked) -> Guarantee:
             "in the local model each client must add noise to its own message; use the stage Gaussian or GridGaussian"
         )
     return _on_the_sum(asked, central)
+
+
+@by_channel.register(Each)
+def _(channel: Each, central: float, asked: Asked) -> Guarantee:
+    """The server sees every message: noise of its client's own is all that hides it, and sampling hides nobody.
+
+    What a server makes of noisy messages, a median or the choice of some, costs nothing. There is no sum whose noise
+    could be counted together, and none to which a server could add any.
+    """
+    if by_server(asked.phase.server) or central > 0 or asked.trust not in (None, "local") or not asked.sent.std > 0:
+        raise NoGuarantee(
+            "the channel Each hands the server every client's message by itself, so that only noise of each client's "
+            "own hides it: no noise on a sum, none at the server, and no trust but 'local'; use the stage Gaussian or "
+            "GridGaussian"
+        )
+    return _local(asked.sent)
 
 
 def _on_the_sum(asked: Asked, central: float) -> Guarantee:

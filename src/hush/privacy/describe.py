@@ -19,6 +19,7 @@ from hush.models.partly import Partly
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
 from hush.privacy.clients import client_level
+from hush.privacy.cohorts import by_cohort
 from hush.privacy.examples import by_rule
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
 from hush.privacy.releases import NoGuarantee, fraction
@@ -121,6 +122,7 @@ def _phase(unit: str, phase: Algorithm, question: Question) -> Guarantee:
         raise NoGuarantee(
             f"noise inside local training needs no trust ({TRUST['local']}); found trust={question.trust!r}"
         )
+    by_cohort.check(phase.cohort)  # one of somebody's own may draw a client many times in a round
     return by_rule(phase.local, question.clients, question.rounds, question.dimension)
 
 

@@ -13,8 +13,11 @@ from hush.server import (
     AddWithControl,
     CorrelatedNoise,
     Gather,
+    Krum,
+    Median,
     Optimiser,
     Replace,
+    TrimmedMean,
 )
 
 # The rules of correlated noise that a server rule holds; nothing else that it does to what was received costs anything.
@@ -26,8 +29,8 @@ def _(server: ServerRule) -> tuple[CorrelatedNoise, ...]:
     return ()
 
 
-@by_server.register(AdaptingClip)
-def _(server: AdaptingClip) -> tuple[CorrelatedNoise, ...]:
+@by_server.register(AdaptingClip, Median, TrimmedMean, Krum)
+def _(server: AdaptingClip | Median | TrimmedMean | Krum) -> tuple[CorrelatedNoise, ...]:
     return by_server(server.inner)
 
 

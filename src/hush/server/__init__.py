@@ -4,6 +4,7 @@ from hush.core.contract import ServerRule
 from hush.core.plain import Add
 from hush.server.corrected import AddDynamic, AddNormalised, AddToShared
 from hush.server.private import AdaptingClip, CorrelatedNoise
+from hush.server.robust import Krum, Median, TrimmedMean
 from hush.server.rules import AddWithControl, Gather, Optimiser, Replace
 
 SERVER_RULES: dict[str, type[ServerRule]] = {
@@ -17,6 +18,9 @@ SERVER_RULES: dict[str, type[ServerRule]] = {
     "optimiser": Optimiser,
     "adapting_clip": AdaptingClip,
     "correlated_noise": CorrelatedNoise,
+    "median": Median,
+    "trimmed_mean": TrimmedMean,
+    "krum": Krum,
 }
 
 __all__ = [
@@ -29,6 +33,9 @@ __all__ = [
     "AddWithControl",
     "CorrelatedNoise",
     "Gather",
+    "Krum",
+    "Median",
     "Optimiser",
     "Replace",
+    "TrimmedMean",
 ]

@@ -12,7 +12,10 @@ from hush.core.schedules import Rate, check_rate, rate
 
 
 class AddNormalised(ServerRule):
-    """x ← x + η_g·τ_eff·Σ w_i Δ_i/τ_i, τ_eff = Σ w_i τ_i: FedNova (Wang et al., NeurIPS 2020, eq 11)."""
+    """Adds the mean update per step, times the mean number of steps: FedNova.
+
+    x ← x + η_g·τ_eff·Σ w_i Δ_i/τ_i, τ_eff = Σ w_i τ_i: FedNova (Wang et al., NeurIPS 2020, eq 11).
+    """
 
     lr: Rate = 1.0
     provides = ("model",)
@@ -30,8 +33,9 @@ class AddNormalised(ServerRule):
 
 
 class AddDynamic(ServerRule):
-    """u ← u − coverage·received, x ← x + received − u: FedDyn (Acar et al., ICLR 2021, Algorithm 1), u = h/α there.
+    """Adds the mean update, corrected by the drift so far: FedDyn.
 
+    u ← u − coverage·received, x ← x + received − u: FedDyn (Acar et al., ICLR 2021, Algorithm 1), u = h/α there.
     `received` is the mean of the cohort's updates; coverage·received is that of all clients', the others' being none.
     """
 
@@ -51,7 +55,10 @@ class AddDynamic(ServerRule):
 
 
 class AddToShared(ServerRule):
-    """x ← x + η_g·received in all places but the ranges, which are the clients' own and stay as they began here."""
+    """Adds to all places of the model but those that are the clients' own: FedPer.
+
+    x ← x + η_g·received in all places but the ranges, which are the clients' own and stay as they began here.
+    """
 
     ranges: Ranges = eqx.field(static=True)
     lr: Rate = 1.0

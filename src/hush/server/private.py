@@ -12,11 +12,13 @@ from hush.core.contract import Message, ServerRule, State
 from hush.core.keys import Key, at
 from hush.core.plain import Add
 from hush.core.problem import Vector
+from hush.server.inner import check_inner
 
 
 class AdaptingClip(ServerRule):
-    """c ← c · exp(−η_c(b̄ − γ)), b̄ the noisy share of updates within c: Andrew et al. 2021, after `ClippedToBroadcast`.
+    """Adapts the clipping bound to a quantile of the updates' lengths.
 
+    c ← c · exp(−η_c(b̄ − γ)), b̄ the noisy share of updates within c: Andrew et al. 2021, after `ClippedToBroadcast`.
     Updates come in units of c, and are handed on in those of the model; c stays where a clipping bound may
     be. `quantile` is γ, `lr` is η_c, and `weight` is the clients' κ.
     """
@@ -29,6 +31,7 @@ class AdaptingClip(ServerRule):
     receives = ("update", "below")
 
     def __check_init__(self) -> None:
+        check_inner("AdaptingClip", self.inner)
         clipping_bound("initial", self.initial)
         for name in ("quantile", "lr", "weight"):
             positive(name, getattr(self, name))
@@ -53,8 +56,9 @@ class AdaptingClip(ServerRule):
 
 
 class CorrelatedNoise(ServerRule):
-    """received + (C⁻¹Z)_t, Z of independent N(0, σ²): noise that later rounds partly take back (DP-FTRL, MF-DP).
+    """Adds noise that later rounds partly take back: DP-FTRL.
 
+    received + (C⁻¹Z)_t, Z of independent N(0, σ²): noise that later rounds partly take back (DP-FTRL, MF-DP).
     The model is a sum over rounds, in which most of the noise then cancels. C is the lower triangular Toeplitz matrix
     that is best for the largest error of all prefix sums, cut to `bands` bands; matrix and stream are jax-privacy's.
     Every row of C and its sensitivity is known for `rounds` rounds only: what comes after is not covered.
@@ -68,6 +72,7 @@ class CorrelatedNoise(ServerRule):
     float_noise = True
 
     def __check_init__(self) -> None:
+        check_inner("CorrelatedNoise", self.inner)
         positive("std", self.std)
         integer("rounds", self.rounds)
         integer("bands", self.bands, 1, self.rounds)

@@ -15,7 +15,10 @@ from hush.core.schedules import Rate, check_rate, rate
 
 
 class Replace(ServerRule):
-    """x ← received: the clients sent whole models."""
+    """Takes what was received as the model: the clients sent whole models.
+
+    x ← received: the clients sent whole models.
+    """
 
     provides = ("model",)
     receives = ("update",)
@@ -28,8 +31,9 @@ class Replace(ServerRule):
 
 
 class AddWithControl(ServerRule):
-    """x ← x + η_g·received, c ← c + (M/N)·received control: SCAFFOLD, paper fedpaq-dp eq 9.
+    """Adds the mean update, and keeps the control variate: SCAFFOLD.
 
+    x ← x + η_g·received, c ← c + (M/N)·received control: SCAFFOLD, paper fedpaq-dp eq 9.
     `coverage` is M/N with equal clients; in general what makes c the population's mean of the c_i again.
     """
 
@@ -51,7 +55,10 @@ class AddWithControl(ServerRule):
 
 
 class Gather(ServerRule):
-    """control ← −received: keep a cohort's mean gradient for the next phase; the model stays. Fed-DANE's first half."""
+    """Keeps the cohort's mean gradient for the next phase; the model stays.
+
+    control ← −received: keep a cohort's mean gradient for the next phase; the model stays. Fed-DANE's first half.
+    """
 
     provides = ("model", "control")
     receives = ("update",)
@@ -64,8 +71,9 @@ class Gather(ServerRule):
 
 
 class Optimiser(ServerRule):
-    """Any optax optimiser, by its name and settings, with −received in the place of the gradient.
+    """Moves the model by any optax optimiser: FedAdam, FedYogi, FedAvgM.
 
+    Any optax optimiser, by its name and settings, with −received in the place of the gradient.
     Reddi et al., Adaptive Federated Optimization (ICLR 2021): `adam` makes FedAdam, `yogi` FedYogi, `sgd` with momentum
     FedAvgM. Moments are optax's, which corrects their bias; the paper's algorithms do not.
     """

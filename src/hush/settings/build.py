@@ -1,17 +1,19 @@
 """From plain tables to an algorithm, a problem and a run."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hush.algorithms import ALGORITHMS
 from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import nearest, shown
-from hush.core.paths import float_settings
+from hush.core.paths import float_settings, why_not_swept
 from hush.execution.lanes import Sweep
 from hush.models import MODELS
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.experiment import Experiment
 from hush.settings.network import NetworkSettings
+from hush.settings.own import Find, check_function, import_nothing, importing, is_own_name, make_own, schema_of
 from hush.settings.run import RunSettings, never_ends, run_table
 from hush.settings.schema import schema
 from hush.settings.tables import OWN, Tables, tables_of
@@ -24,8 +26,11 @@ ARRAYS = ("uplink", "phases")
 ROUNDS = 100  # of a settings file that says nothing of what ends its run
 
 
-def build(tables: Mapping[str, Any]) -> Experiment:
+def build(tables: Mapping[str, Any], *, beside: str | Path | None = None) -> Experiment:
     """What the tables ask for, every name and value checked; the data is not touched before `Experiment.problem()`.
+
+    `beside` is the folder of the settings file: what is named `module:name` is imported, from there, from the working
+    directory or as installed, which runs that module. Without it nothing is imported, and such names are refused.
 
     >>> found = build({"algorithm": {"name": "fedavg", "clients": 10, "steps": 5}, "local": {"lr": 0.05}})
     >>> found.algorithm.local.lr, found.algorithm.cohort.size, found.run.rounds
@@ -36,32 +41,48 @@ def build(tables: Mapping[str, Any]) -> Experiment:
             raise SettingsError(name, f"unknown table; {nearest(name, TOP)}")
         if name not in (*ARRAYS, *SLOTS, "sweep") and not isinstance(value, dict):
             raise SettingsError(name, f"must be a table, {found(value)}")
-    slots = _slots(tables)
-    algorithm = _algorithm(slots)
+    find = import_nothing if beside is None else importing(beside)
+    algorithm = _algorithm(tables, find)
+    task, made_by = _task(tables["task"], find) if "task" in tables else (None, None)
     return Experiment(
         algorithm,
         run=_run(tables.get("run", {}), _sweep(tables.get("sweep", {}), algorithm)),
-        task=_task(tables["task"]) if "task" in tables else None,
+        task=task,
         network=_network(tables.get("network", {})),
-        name=tables["algorithm"]["name"] if "algorithm" in tables else _name(slots),
+        name=tables["algorithm"]["name"] if "algorithm" in tables else _name(tables),
+        made_by=made_by,
     )
 
 
-def _slots(tables: Mapping[str, Any]) -> Tables:
-    """The tables of the slots: as they are, or a named algorithm's with what is given beside it put over them."""
+def _algorithm(tables: Mapping[str, Any], find: Find) -> Algorithm | InTurn:
+    """The algorithm of slots as they are, or a named one with what is given beside it put over its slots."""
     given = {name: value for name, value in tables.items() if name in (*SLOTS, "phases")}
     if "algorithm" not in tables:
-        return given
-    preset, arguments = _named(tables["algorithm"], ALGORITHMS, "algorithm")
-    made = make(preset, fill(preset, arguments, "algorithm"), "algorithm")
+        return _of_slots(given, find)
+    made = _preset(tables["algorithm"], find)
+    if not given:
+        make(check, {"algorithm": made}, "")
+        return made
     if isinstance(made, InTurn) and (stray := [name for name in given if name != "phases"]):
         raise SettingsError(
             stray[0],
             f"{tables['algorithm']['name']} has {len(made.phases)} phases, each with slots of its own: "
             f"say phases.0.{stray[0]} or phases.1.{stray[0]}",
         )
-    merged: Tables = _put_over(tables_of(made), given, "")
-    return merged
+    return _of_slots(_put_over(tables_of(made), given, ""), find)
+
+
+def _preset(table: Mapping[str, Any], find: Find) -> Algorithm | InTurn:
+    """The algorithm that a name and its arguments make."""
+    preset, arguments = _named(table, ALGORITHMS, "algorithm", find)
+    name = table["name"]
+    if not is_own_name(name):
+        return make(preset, fill(preset, arguments, "algorithm"), "algorithm")
+    known = schema_of(preset, name, "algorithm.name")
+    made = make_own(name, preset, fill(preset, arguments, "algorithm", known, find=find), "algorithm")
+    if not isinstance(made, Algorithm | InTurn):
+        raise SettingsError("algorithm.name", f"{name} must return an Algorithm, found {type(made).__name__}")
+    return made
 
 
 def _put_over(base: Any, over: Any, place: str) -> Any:
@@ -78,50 +99,59 @@ def _put_over(base: Any, over: Any, place: str) -> Any:
     return base | {name: _put_over(base.get(name), value, inside(place, name)) for name, value in over.items()}
 
 
-def _algorithm(slots: Tables) -> Algorithm | InTurn:
+def _of_slots(slots: Tables, find: Find) -> Algorithm | InTurn:
     if "phases" in slots:
         if stray := [name for name in slots if name != "phases"]:
             raise SettingsError(stray[0], "an algorithm has either phases or slots of its own, found both")
         phases = slots["phases"]
         if not isinstance(phases, list) or not all(isinstance(phase, dict) for phase in phases):
             raise SettingsError("phases", f"must be an array of tables, {found(phases)}")
-        made = tuple(_phase(phase, inside("phases", index)) for index, phase in enumerate(phases))
+        made = tuple(_phase(phase, inside("phases", index), find) for index, phase in enumerate(phases))
         algorithm: Algorithm | InTurn = make(InTurn, {"phases": made}, "phases")
     else:
         if not slots:
             raise SettingsError("algorithm", f"is missing; a table with a name, known: {', '.join(ALGORITHMS)}")
-        algorithm = _phase(slots, "")
+        algorithm = _phase(slots, "", find)
     make(check, {"algorithm": algorithm}, "")
     return algorithm
 
 
-def _phase(slots: Tables, place: str) -> Algorithm:
-    made: Algorithm = make(Algorithm, fill(Algorithm, slots, place, what="slot"), place)
+def _phase(slots: Tables, place: str, find: Find) -> Algorithm:
+    made: Algorithm = make(Algorithm, fill(Algorithm, slots, place, what="slot", find=find), place)
     return made
 
 
-def _name(slots: Tables) -> str:
+def _name(slots: Mapping[str, Any]) -> str:
     """What to call an algorithm that has no name: its (last) local rule."""
     local = slots["phases"][-1]["local"] if "phases" in slots else slots["local"]
     return str(local if isinstance(local, str) else local.get(PIECE, OWN))
 
 
-def _named(table: Mapping[str, Any], known: Mapping[str, Any], place: str) -> tuple[Any, Tables]:
-    """A table with a name: what it names, and the rest."""
+def _named(table: Mapping[str, Any], known: Mapping[str, Any], place: str, find: Find) -> tuple[Any, Tables]:
+    """A table with a name: what it names, of ours or of one's own, and the rest."""
     rest = dict(table)
     name = rest.pop("name", None)
     if name is None:
         raise SettingsError(f"{place}.name", f"is missing; known: {', '.join(known)}")
+    if is_own_name(name):
+        found = find(name, f"{place}.name")
+        check_function(found, name, f"{place}.name")
+        return found, rest
     if not isinstance(name, str) or name not in known:
         raise SettingsError(f"{place}.name", f"unknown {place} {shown(name)}; {nearest(str(name), known)}")
     return known[name], rest
 
 
-def _task(table: Mapping[str, Any]) -> dict[str, Any]:
+def _task(table: Mapping[str, Any], find: Find) -> tuple[dict[str, Any], Any]:
+    """The task with its arguments; and, where it is of one's own, the function that makes it."""
     if table.get("name") == OWN:
-        return {"name": OWN}
-    made_by, arguments = _named(table, TASKS, "task")
-    filled = fill(made_by, arguments, "task", what=f"setting of {table['name']}")
+        return {"name": OWN}, None
+    made_by, arguments = _named(table, TASKS, "task", find)
+    name = table["name"]
+    if is_own_name(name):
+        known = schema_of(made_by, name, "task.name")
+        return {"name": name} | fill(made_by, arguments, "task", known, f"setting of {name}", find), made_by
+    filled = fill(made_by, arguments, "task", what=f"setting of {name}")
     if "model" in schema(made_by):
         model = filled.get("model", schema(made_by)["model"].default)
         if not isinstance(model, str) or model not in MODELS:
@@ -131,7 +161,7 @@ def _task(table: Mapping[str, Any]) -> dict[str, Any]:
         if options:
             place = "task.model_options"
             filled["model_options"] = fill(MODELS[model], options, place, known, f"option of {model}")
-    return {"name": table["name"]} | filled
+    return {"name": name} | filled, None
 
 
 def _run(table: Mapping[str, Any], sweep: Sweep | None) -> RunSettings:
@@ -162,7 +192,7 @@ def _swept(table: Mapping[str, Any], algorithm: Algorithm | InTurn, kind: Any, w
     for path, value in _flat(table):
         place = inside(within, path)
         if path not in settings:
-            raise SettingsError(place, f"no such number to sweep over; {nearest(path, settings)}")
+            raise SettingsError(place, why_not_swept(algorithm, path))
         if kind is not float and (not isinstance(value, list) or not value):
             raise SettingsError(place, f"must be an array of one or more numbers, {found(value)}")
         swept[path] = convert(value, kind, place)

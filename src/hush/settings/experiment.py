@@ -1,5 +1,6 @@
 """What a settings file asks for, ready to run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.problem import Problem
 from hush.settings.errors import SettingsError
 from hush.settings.network import NetworkSettings
+from hush.settings.own import make_own
 from hush.settings.run import RunSettings
 from hush.settings.tables import OWN, Tables, plain, tables_of
 from hush.settings.values import make
@@ -25,6 +27,7 @@ class Experiment:
     task: dict[str, Any] | None = None  # `name`, and the arguments of that task
     network: NetworkSettings = field(default_factory=NetworkSettings)  # how it is run with real devices
     name: str = "own"  # what to call it: the algorithm's name, or its local rule's
+    made_by: Callable[..., Any] | None = None  # what makes the task, where it is of one's own
 
     def problem(self) -> Problem:
         """The data and the model: reads files and may download them."""
@@ -36,8 +39,13 @@ class Experiment:
                 "the problem is the user's own, which a settings file cannot make again; run it from Python",
             )
         arguments = {name: value for name, value in self.task.items() if name != "name"}
-        made: Problem = make(TASKS[self.task["name"]], arguments, "task")
-        return made
+        if self.made_by is None:
+            made: Problem = make(TASKS[self.task["name"]], arguments, "task")
+            return made
+        own = make_own(self.task["name"], self.made_by, arguments, "task")
+        if not isinstance(own, Problem):
+            raise SettingsError("task.name", f"{self.task['name']} must return a Problem, found {type(own).__name__}")
+        return own
 
     @property
     def tables(self) -> Tables:

@@ -59,6 +59,8 @@ def schema(made_by: Callable[..., Any], keyword_only: bool = False) -> dict[str,
     for name, parameter in inspect.signature(made_by).parameters.items():
         if keyword_only and parameter.kind is not parameter.KEYWORD_ONLY:
             continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue  # has no names that could be given
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         found[name] = Field(name, hints.get(name, Any), factories[name]() if name in factories else default)
     return found
@@ -73,10 +75,10 @@ def pieces_for(kind: type) -> dict[str, Any]:
 
 
 def name_of(piece: Any) -> str:
-    """A piece's name in its table, or `module.Class` for one of the user's own."""
+    """A piece's name in its table, or `module:Class` for one of the user's own."""
     for table in (*TABLES.values(), SCHEDULES):
         for name, kind in table.items():
             if type(piece) is kind:
                 return name
     kind = type(piece) if not inspect.isroutine(piece) else piece
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{kind.__module__}:{kind.__qualname__}"

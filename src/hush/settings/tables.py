@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
         return [plain(entry) for entry in value if entry is not None]
     if isinstance(value, eqx.Module) and not inspect.isroutine(value):
         return {"piece": name_of(value)} | _fields(value)
-    if callable(value):  # a schedule that is a plain function: readable, though it cannot be built again
+    if callable(value):  # a schedule that is a plain function: built again if it can be imported, readable if not
         return {"piece": name_of(value)}
     return repr(value)
 

@@ -90,7 +90,10 @@ def linear_regression(
     noise: float = 0.1,
     seed: int = 0,
 ) -> Supervised:
-    """y = a·θ_i + noise, client i's teacher θ_i = θ + heterogeneity · N(0, I/d); a fifth is held out."""
+    """Made-up linear regression, with a teacher for each client.
+
+    y = a·θ_i + noise, client i's teacher θ_i = θ + heterogeneity · N(0, I/d); a fifth is held out.
+    """
     at_least("noise", noise, 0)
     recipe = dict(locals())
     _least_two(examples)
@@ -107,7 +110,10 @@ def logistic_regression(
     sharpness: float = 3.0,
     seed: int = 0,
 ) -> Supervised:
-    """P(y = 1) = σ(sharpness · a·θ_i), with client i's teacher θ_i as in linear regression; labels 0 and 1."""
+    """Made-up logistic regression, with a teacher for each client.
+
+    P(y = 1) = σ(sharpness · a·θ_i), with client i's teacher θ_i as in linear regression; labels 0 and 1.
+    """
     positive("sharpness", sharpness)
     recipe = dict(locals())
     _least_two(examples)

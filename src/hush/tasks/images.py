@@ -122,8 +122,9 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
         )
 
     task.__name__ = task.__qualname__ = name
-    task.__doc__ = f"""The {name} images over `clients` clients, with a model by name or one of your own.
+    task.__doc__ = f"""The {name} images, dealt to `clients` clients.
 
+    The model is one by name, or one of your own.
     The partition is i.i.d. unless one of these is given: `classes_per_client` (HET of paper fedpaq-dp),
     `dominant_classes` (the mixture of paper clipping: so many classes hold 92 %), `dirichlet` (its α) or `power_law`
     (the exponent of sizes). `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.

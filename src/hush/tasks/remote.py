@@ -31,8 +31,9 @@ def remote(
     shift: Any = 0.0,
     test: str | None = None,
 ) -> Supervised:
-    """Examples that stay on devices: here are only their numbers, the shape of one, and a model for them.
+    """Examples that stay on devices, for hush serve.
 
+    Here are only their numbers, the shape of one, and a model for them.
     `sizes` are the numbers of examples that devices 0, 1, … hold, `outputs` the number of classes, or of a regression's
     numbers. `test` names an .npz file with x and y on which the server measures the model; without it, nothing is.
     The model is fed `x · scale + shift`.

@@ -41,8 +41,9 @@ def synthetic(
     test_examples: int = 10_000,
     partition_seed: int = 0,
 ) -> Supervised:
-    """Made-up examples, a mixture of Gaussians for each class, over `clients` clients: a stand-in for data unseen.
+    """Made-up examples, a mixture of Gaussians for each class.
 
+    They are dealt to `clients` clients: a stand-in for data unseen.
     Each class has four modes in a subspace of 24 dimensions, `separation` standard deviations from the middle in each
     of them. That is mapped to `features` (a number, or a shape such as [28, 28]) between 0 and 1, each with white
     `noise` of its own. With the defaults, softmax regression gets 87 to 89 % right and a perceptron of 200 hidden units

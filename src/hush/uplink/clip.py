@@ -9,7 +9,9 @@ from hush.core.problem import Vector
 
 
 class Clip(Stage):
-    """v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites.
+    """Shortens a message to a length at most.
+
+    v · min(1, c/‖v‖): paper clipping, section 2. Info tells how often it bites.
 
     >>> import hush, jax.numpy as jnp
     >>> sent, _, _ = hush.uplink.Clip(1.0)(hush.keys.root(0), jnp.array([3.0, 4.0]), {})

@@ -11,8 +11,9 @@ from hush.uplink.compressor import Compressor
 
 
 class ErrorFeedback(Coder):
-    """Sends Q(v + e) and remembers e ← v + e − Q(v + e) (Seide et al. 2014; Karimireddy et al., ICML 2019).
+    """Sends next time what a compressor has lost this time.
 
+    Sends Q(v + e) and remembers e ← v + e − Q(v + e) (Seide et al. 2014; Karimireddy et al., ICML 2019).
     It is what makes a biased compressor converge. With an unbiased one of q > 1 the memory can grow without bound:
     watch `residual_norm`, or shrink the compressor's steps.
 

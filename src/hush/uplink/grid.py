@@ -26,8 +26,9 @@ Array = np.ndarray[Any, Any]
 
 
 class GridGaussian(Stage):
-    """g·(⌊v·min(1, c/‖v‖)/g⌋ + N_Z(0, s²)), rounded towards zero: a device's own client-level privacy, on a grid.
+    """Clips a message and adds noise on a grid: privacy of a device's own.
 
+    g·(⌊v·min(1, c/‖v‖)/g⌋ + N_Z(0, s²)), rounded towards zero: a device's own client-level privacy, on a grid.
     Replaced by any other, a client moves what it sends by 2c at most before the noise: rounding towards zero makes no
     number larger, so that r, in steps, has ‖r‖·g ≤ ‖v·min(1, c/‖v‖)‖ ≤ c, and two such differ by 2c at most, whatever
     the dimension. The noise is a discrete Gaussian with g·s ≥ std. Noise over sensitivity is thus at least z = std/(2c)

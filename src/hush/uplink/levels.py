@@ -122,8 +122,9 @@ class Levels(Compressor):
 
 
 class QSGD(Levels):
-    """‖v‖ · sign(v_i) · ϑ_i / s: paper fedpaq-dp, eq 20 (Alistarh et al., NeurIPS 2017), whole or in blocks of n.
+    """Rounds each number at random to one of a few levels, without bias.
 
+    ‖v‖ · sign(v_i) · ϑ_i / s: paper fedpaq-dp, eq 20 (Alistarh et al., NeurIPS 2017), whole or in blocks of n.
     E‖Q(v) − v‖² ≤ min(n/s², √n/s) ‖v‖², which is below ‖v‖² only from s = √n on.
 
     >>> import hush, jax.numpy as jnp
@@ -145,8 +146,9 @@ class QSGD(Levels):
 
 
 class TernGrad(Levels):
-    """max|v| · sign(v_i) · b_i, b_i = 1 with probability |v_i|/max|v| (Wen et al., NeurIPS 2017; paper fedpaq-dp).
+    """Rounds each number at random to −1, 0 or 1 times the largest.
 
+    max|v| · sign(v_i) · b_i, b_i = 1 with probability |v_i|/max|v| (Wen et al., NeurIPS 2017; paper fedpaq-dp).
     E‖Q(v) − v‖² = max|v| ‖v‖₁ − ‖v‖² ≤ (√n − 1)/2 · ‖v‖²: as much where all but one entry are max|v| / (√n + 1).
 
     >>> import hush, jax.numpy as jnp

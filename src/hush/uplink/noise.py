@@ -9,8 +9,9 @@ from hush.core.problem import Vector
 
 
 class Gaussian(Stage):
-    """v + N(0, σ² I): paper clipping, Algorithm 3, line 9, after `Clip`; a quantiser that follows it costs no privacy.
+    """Adds Gaussian noise to each message: put it after Clip.
 
+    v + N(0, σ² I): paper clipping, Algorithm 3, line 9, after `Clip`; a quantiser that follows it costs no privacy.
     The noise comes from the round's and the client's address, so that a run can be repeated, and it is made of floats,
     whose sums give away what they hide (see `hush.core.grid`). That is for simulations; a device uses `GridGaussian`.
 

@@ -32,8 +32,9 @@ def hadamard_transform(rows: jax.Array) -> jax.Array:
 
 
 class Rotated(Compressor):
-    """Q in other coordinates: R⁻¹ Q(R v), R = Hadamard · random signs (Suresh et al., ICML 2017).
+    """Turns a message before it is quantised, so that no number sticks out.
 
+    Q in other coordinates: R⁻¹ Q(R v), R = Hadamard · random signs (Suresh et al., ICML 2017).
     R keeps norms, so the bound of Q holds; and max|Rv| is about ‖v‖ √(2 ln n / n) whatever v is, so no vector is a bad
     one for TernGrad any more, nor a good one (a sparse v is one for QSGD: leave it as it is). It works in blocks of n
     numbers, a power of two; without one on the whole vector, filled up to the next, which may be near twice as long.

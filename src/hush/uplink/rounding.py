@@ -31,7 +31,9 @@ def _rounded(vector: Vector) -> Vector:
 
 
 class BFloat16(Compressor):
-    """Each number rounded to the nearest with 8 significant bits: bfloat16, 16 bits a number. Biased, very little.
+    """Rounds each number to 16 bits.
+
+    To the nearest with 8 significant bits: bfloat16. Biased, very little.
 
     >>> import hush, jax.numpy as jnp
     >>> sent, _, info = hush.uplink.BFloat16()(hush.keys.root(0), jnp.array([1.0, -0.5, 3.0]), {})

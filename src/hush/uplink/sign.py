@@ -21,8 +21,9 @@ def _mean(values: jax.Array) -> jax.Array:
 
 
 class Sign(Compressor):
-    """‖v‖₁/d · sign(v): SignSGD with the scale that is nearest to v (Bernstein et al., ICML 2018; paper fedpaq-dp).
+    """Sends the signs of the numbers and one length.
 
+    ‖v‖₁/d · sign(v): SignSGD with the scale that is nearest to v (Bernstein et al., ICML 2018; paper fedpaq-dp).
     It is biased, and no number of clients averages that away: put `ErrorFeedback` around it.
 
     >>> import hush, jax.numpy as jnp

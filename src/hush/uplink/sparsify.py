@@ -25,8 +25,9 @@ def _at_most(k: int, dimension: int) -> None:
 
 
 class TopK(Compressor):
-    """The k numbers of the largest magnitude as they are, zeros elsewhere ("some important parameters", fedpaq-dp).
+    """Sends the k numbers of the largest magnitude and drops the rest.
 
+    They come as they are, with zeros elsewhere ("some important parameters", fedpaq-dp).
     It is biased: put `ErrorFeedback` around it, so that what was left out is sent later.
 
     >>> import hush, jax.numpy as jnp
@@ -72,7 +73,9 @@ class TopK(Compressor):
 
 
 class RandomK(Compressor):
-    """k numbers at random places, times d/k so that the mean is right. The places come from a seed that is sent.
+    """Sends k numbers at random places, scaled so that the mean is right.
+
+    They are multiplied by d/k. The places come from a seed that is sent.
 
     >>> import hush, jax.numpy as jnp
     >>> sent, _, _ = hush.uplink.RandomK(2)(hush.keys.root(0), jnp.ones(4), {})

@@ -10,7 +10,7 @@ import hush
 from hush.channel import Alignment, Constant, FullPower, Groups, Noisy, OverTheAir, PerClient
 from hush.channel.power import Scaling
 from hush.cohort import Cyclic, Everyone, Poisson, Uniform
-from hush.core.contract import Statistics
+from hush.core.contract import Cohort, Draw, Statistics
 from hush.core.keys import root
 from hush.core.problem import ClientData, Population
 from hush.local import ClippedPerExample, ClippedToBroadcast, Full, LocalSGD, Perturbed, WeightDecay
@@ -72,6 +72,23 @@ DISGUISED = {
     "direction": example(direction=(heir(WeightDecay, 0.1),)),
     "local rule": hush.Algorithm(Everyone(), heir(Perturbed, replace(STEP, oracle=ClippedPerExample(1.0)), 1.0)),
 }  # fmt: skip
+
+
+class Favourite(Cohort):
+    """The same client in all places of a round: its ε is several times what one place a round costs."""
+
+    def places(self, clients):
+        return 4
+
+    def __call__(self, key, population, number=0):
+        ids = jnp.zeros(4, jnp.int32)
+        return Draw(ids, jnp.full(4, 0.25), ids >= 0, jnp.float32(1))
+
+
+def test_a_cohort_of_ones_own_has_no_guarantee_at_example_level_either():
+    describe(example(), POPULATION, 5, unit="example")
+    with pytest.raises(NoGuarantee, match="no proof is known for the cohort Favourite"):
+        describe(replace(example(), cohort=Favourite()), POPULATION, 5)
 
 
 @pytest.mark.parametrize("name", DISGUISED)
