@@ -49,7 +49,6 @@ PARTS = {
     "privacy.md": ("import hush", "GridGaussian"),
     "bayesian.md": ("controlled =",),
     "over_the_air.md": ("class LogNormal",),
-    "slots.md": ("class Rounded",),
 }
 
 

@@ -321,7 +321,7 @@ def test_big_models_have_finite_logits_and_gradients(name: str, options: dict[st
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lenet", {}, r"unknown model 'lenet'; did you mean 'lenet5'\? known: alexnet, lenet5"),
+        ("lenet", {}, r"unknown model 'lenet'; did you mean 'lenet5'\? known: alexnet, gpt, gru, lenet5"),
         ("mlp", {"hiden": 3}, r"unknown option of mlp 'hiden'; did you mean 'hidden'\? known: hidden"),
         ("softmax", {"hidden": 3}, r"unknown option of softmax 'hidden'; known: none"),
         ("resnet18", {"norm": "batch"}, r"unknown norm 'batch'; known: group, none"),

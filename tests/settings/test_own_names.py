@@ -274,13 +274,13 @@ class TestFolders:
 
     def test_run_and_resume(self, folder, tmp_path, unpainted):
         out = tmp_path / "run"
-        commands.run(folder / "my.toml", [], {}, out, False, False, True)
+        commands.run(folder / "my.toml", [], {}, out, False, False, None, True)
         written = read(SETTINGS.path(out))
         assert written["task"] == {"name": "mine:task", "clients": 5}
         assert written["local"]["piece"] == "mine:Pull"
         (out / "mine.py").write_text(PIECES)
         sys.modules.pop("mine")
-        commands.resume(out, {"rounds": 3}, True)
+        commands.resume(out, {"rounds": 3}, None, True)
         assert read(SETTINGS.path(out))["run"]["rounds"] == 3
 
     def test_written_from_python(self, folder):

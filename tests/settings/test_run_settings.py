@@ -15,7 +15,7 @@ from hush.tasks.metrics import parsed
 
 ALGORITHM = hush.fedavg(steps=1, lr=0.05)
 # Of what `hush.run` takes: what is run, where it is written, and what is seen of it.
-NOT_HOW = {"algorithm", "problem", "folder", "resume", "replace", "progress", "settings"}
+NOT_HOW = {"algorithm", "problem", "folder", "resume", "replace", "progress", "settings", "on_evaluate"}
 # A value of every setting that is not its default.
 OTHERS = {
     "rounds": 7,
