@@ -87,9 +87,22 @@ def load_or_warn(path: Path, left_out: str) -> dict[str, Any]:
         return {}
 
 
+NOT_YET = "what all has cost is worked out when the run ends; the curves of ε are what a lane has spent so far"
+
+
 def load_status(folder: Path) -> dict[str, Any]:
-    """How a run stands, as far as that can be read."""
-    return load_or_warn(STATUS.path(folder), "how the run ended")
+    """How a run stands, as far as that can be read.
+
+    What a run that has not ended wrote of itself is of its beginning, when it had done nothing and spent no privacy.
+    """
+    found = load_or_warn(STATUS.path(folder), "how the run ended")
+    if found.get("status") != "running":
+        return found
+    records = load_records(folder)
+    found |= {"round": int(records["round"].max())} if len(records) else {}
+    if found.get("privacy", {}).get("guarantee", "none") != "none":
+        found |= {"privacy": {"guarantee": "none", "reason": NOT_YET}}
+    return found
 
 
 def load_table(folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame | None:

@@ -10,14 +10,12 @@ from pathlib import Path
 
 from hush.report.compare import write_comparison
 from hush.report.page import write_report
-from hush.store import RunFolder, Unreadable, files, load_json, manifest
+from hush.store import RunFolder, Unreadable, files, manifest
 from hush.view.holding import held
 from hush.view.shelf import Known
 
 KEPT = 32  # pages
 LARGE = (files.CHECKPOINT, files.SAMPLES, files.MODELS, files.POSTERIOR)  # too large to copy for the sake of a page
-
-NOT_YET = "what all has cost is worked out when the run ends; the curves of ε are what a lane has spent so far"
 
 Make = Callable[[Sequence[Known]], bytes]
 
@@ -65,19 +63,7 @@ def _report(runs: Sequence[Known]) -> bytes:
     if written.is_file() and not writing and manifest.matches(run.folder, files.REPORT.name) is not False:
         return written.read_bytes()
     with _beside(run.folder, writing) as copy:
-        _bring_up_to_date(copy, run.entry.round)
         return write_report(copy).read_bytes()
-
-
-def _bring_up_to_date(copy: Path, reached: int) -> None:
-    """A run that has not ended says of itself what was so at its beginning, when it had spent nothing of privacy."""
-    status = load_json(files.STATUS.path(copy))
-    if status.get("status") != "running":
-        return
-    status |= {"round": reached}
-    if status.get("privacy", {}).get("guarantee", "none") != "none":
-        status["privacy"] = {"guarantee": "none", "reason": NOT_YET}
-    RunFolder(copy).status(**status)
 
 
 def _comparison(runs: Sequence[Known]) -> bytes:
