@@ -49,8 +49,8 @@ def modules() -> dict[str, ModuleType]:
 
 
 def title(module: ModuleType) -> str:
-    """What users write for a module: that of keys and schedules is shorter than where they lie."""
-    return module.__name__.replace("hush.core.", "hush.")
+    """What users write for a module: that of keys, metrics and schedules is shorter than where they lie."""
+    return "hush" if module is hush else f"hush.{module.__name__.rpartition('.')[2]}"
 
 
 def _defined_at(package: ModuleType, name: str, value: Any) -> str:

@@ -101,6 +101,8 @@ class Signatures(griffe.Extension):
         found = pkg[path]
         if inspect.isfunction(name.value) and not _as_written(found, name.value):
             found = _function(found, name.value)
+        if inspect.isfunction(name.value) and found.docstring is None:  # put together when its module is loaded
+            found.docstring = griffe.Docstring(inspect.getdoc(name.value) or "", parent=found)
         if isinstance(name.value, type) and not issubclass(name.value, BaseException):
             fields = {key: member for key, member in found.members.items() if member.is_attribute}
             found.set_member("__init__", griffe.Function("__init__", parameters=parameters(name.value, fields)))

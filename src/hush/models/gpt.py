@@ -101,10 +101,10 @@ def gpt(
     context: int | None = None,
     tied: bool = True,
 ) -> GPT:
-    """A transformer of tokens, `classes` of them; 2 blocks of width 64, windows of 64 and 101 tokens: 110,656 numbers.
+    """A small transformer of tokens; about 111 k parameters.
 
-    `context` is the longest window it can take, by itself that of the task; `tied` gives the head no weights of its
-    own.
+    `classes` is the number of tokens: with 101 of them and windows of 64 it has 110,656 parameters. `context` is the
+    longest window it can take, by itself that of the task; `tied` gives the head no weights of its own.
     """
     for name, value in {"width": width, "depth": depth, "heads": heads}.items():
         integer(name, value)

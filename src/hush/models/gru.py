@@ -29,7 +29,10 @@ class GRU(eqx.Module):
 
 
 def gru(shape: tuple[int, int, int], classes: int, key: Array, *, width: int = 128, embedding: int = 32) -> GRU:
-    """A recurrent network of tokens, `classes` of them; of any length; for 101 tokens it has 78,213 numbers."""
+    """A recurrent network of tokens, for windows of any length.
+
+    `classes` is the number of tokens: with 101 of them it has 78,213 parameters.
+    """
     places("gru", shape)
     for name, value in {"width": width, "embedding": embedding}.items():
         integer(name, value)

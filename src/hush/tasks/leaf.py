@@ -23,8 +23,9 @@ def leaf(
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
 ) -> Supervised:
-    """The examples of LEAF's JSON files, each user a client that has its name: FEMNIST, Synthetic, and one's own.
+    """The examples of LEAF's JSON files, each user a client that has its name.
 
+    FEMNIST and Synthetic are such files, and one's own may be.
     `path` is a file, a folder of them, or a folder with train and test in it, as LEAF's preprocess.sh leaves data. All
     users' test examples are one test set; `test` names another. `shape` is that of an input, such as [28, 28] for
     FEMNIST, where the files have rows of numbers. Text (Shakespeare, Sent140, Reddit) is for hush.tasks.tokens, and

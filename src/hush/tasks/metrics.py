@@ -18,6 +18,8 @@ from scipy.special import expit, softmax
 from hush.core.check import nearest, shown
 from hush.core.columns import KNOWN, check_column
 
+__all__ = ["names", "probabilities"]
+
 Array = np.ndarray[Any, Any]
 Function = Callable[[Array, Array], Any]  # targets, outputs -> one number
 Asked = Sequence["str | Function | Metric"] | Mapping[str, "str | Function"]
@@ -55,7 +57,11 @@ class Metric:
 
 
 def names() -> list[str]:
-    """The names that are known: of scikit-learn's scorers, and a few beside them; `top_5_accuracy` stands for any k."""
+    """The names that are known: of scikit-learn's scorers, and a few beside them; `top_5_accuracy` stands for any k.
+
+    >>> "roc_auc" in names(), "perplexity" in names()
+    (True, True)
+    """
     from sklearn.metrics import get_scorer_names
 
     return sorted([*get_scorer_names(), *PLAIN, "top_5_accuracy"])

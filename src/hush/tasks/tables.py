@@ -87,10 +87,11 @@ frame.__doc__ = f"""The rows of a DataFrame of pandas or polars, or of an Arrow 
 
     `target` is the column to predict, `client` the one that says who holds a row; `test` a frame with the same columns,
     in which `client` is not needed.{SHARED}"""
-csv.__doc__ = f"""The rows of a CSV file, or of all in a folder, by the names of columns in the first line.
+csv.__doc__ = f"""The rows of a CSV file, or of all in a folder, by the names of columns.
 
-    `target` is the column to predict, `client` the one that says who holds a row; `test` names a file, or a folder,
-    with the same columns, in which `client` is not needed. Paths are seen from where hush is started.{SHARED}"""
+    The first line has these names. `target` is the column to predict, `client` the one that says who holds a row;
+    `test` names a file, or a folder, with the same columns, in which `client` is not needed. Paths are seen from where
+    hush is started.{SHARED}"""
 parquet.__doc__ = f"""The rows of a Parquet file, or of all in a folder, by the names of columns.
 
     `target` is the column to predict, `client` the one that says who holds a row; in a folder it may be the name of

@@ -36,7 +36,9 @@ def tokens(
     padding: int | None = None,
     test: Any = None,
 ) -> Supervised:
-    """Text over clients, cut in windows of `length` + 1 tokens of which a model predicts each from those before it.
+    """Text over clients, of which a model predicts each next token.
+
+    It is cut in windows of `length` + 1 tokens; each token is predicted from those before it in its window.
 
     `sequences` are windows of tokens [n, length + 1], integers, with the client of each in `client_ids`; or texts: a
     dictionary of each client's text, or list of texts, or a list of texts with the client of each. In their place,
@@ -78,10 +80,10 @@ def python_docs(
     model_options: dict[str, Any] | None = None,
     length: int = LENGTH,
 ) -> Supervised:
-    """What modules of Python's standard library say of themselves, a client for each: text that is always there.
+    """Docstrings of Python's standard library, each module a client.
 
-    From the `start`-th of 40 modules on. Every tenth window is kept from all clients, for testing. Another version of
-    Python has other text.
+    Text that is always there: from the `start`-th of 40 modules on. Every tenth window is kept from all clients, for
+    testing. Another version of Python has other text.
     """
     settings = {name: value for name, value in locals().items() if value is not None}
     integer("start", start, 0)
