@@ -169,7 +169,12 @@ class TestProject:
             in_all = extra in re.fullmatch(r"hush\[(.*)\]", *optional["all"]).group(1).split(",")
             # One holds others' packages back, the other is for who has an account.
             assert in_all == (extra not in ("flower", "wandb"))
-        found = {name for extra in optional if extra not in ("all", "dev", "docs", "peers") for name in names(optional[extra])}
+        found = {
+            name
+            for extra in optional
+            if extra not in ("all", "dev", "docs", "peers")
+            for name in names(optional[extra])
+        }
         assert found == {each.distribution or package for package, each in extras.PACKAGES.items()}
 
     def test_one_version(self):

@@ -22,18 +22,7 @@ import reference  # noqa: E402
 
 # Where the site has what lies beside the folder of the documentation.
 ELSEWHERE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-# Pages of the navigation that are on their way: left out as long as they are not there. Any other that is not, fails.
-COMING: set[str] = set()
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave out what is not written yet."""
-    waiting = {page for page in COMING if not (ROOT / "docs" / page).exists()}
-    for section in config.nav or []:
-        for entries in section.values():
-            entries[:] = [each for each in entries if isinstance(each, str) or not waiting & set(each.values())]
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
