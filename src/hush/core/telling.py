@@ -18,6 +18,12 @@ LIBRARIES = ("hush", "jax", "jaxlib", "equinox", "optax", "numpy", "builtins", "
 NUMBERS = (bool, int, float, np.generic)
 
 
+def is_ours(made_by: Any) -> bool:
+    """Whether a class or a function stands in one of these packages."""
+    home = getattr(made_by, "__module__", None) or "builtins"
+    return home.split(".")[0] in LIBRARIES
+
+
 def is_own(part: Any) -> bool:
     """Whether a piece, or one inside it, is the user's own. Of the others the long trace of training is spared."""
     if isinstance(part, dict):
@@ -26,8 +32,7 @@ def is_own(part: Any) -> bool:
         return any(map(is_own, part))
     if not isinstance(part, eqx.Module) and not callable(part):
         return False
-    home = getattr(part if inspect.isroutine(part) else type(part), "__module__", None) or "builtins"
-    if home.split(".")[0] not in LIBRARIES:
+    if not is_ours(part if inspect.isroutine(part) else type(part)):
         return True
     return isinstance(part, eqx.Module) and any(is_own(getattr(part, each.name, None)) for each in fields(part))
 
