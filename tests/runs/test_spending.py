@@ -177,3 +177,23 @@ def test_budgets_that_cannot_be_kept(made, asked, message, digits):
 
 def test_infinity_is_said_so():
     assert (rounded_up(float("inf")), rounded_up(1.2301)) == ("∞", "1.24")
+
+
+def test_who_is_drawn_several_times_in_a_round_says_the_same_and_pays_once():
+    """One client, drawn four times: the mean of its messages has the noise of one of them; ε is that of each round."""
+    problem = hush.tasks.quadratic(np.zeros((1, 1, 1)), np.zeros((1, 1)))
+    uplink = (hush.uplink.Clip(1.0), hush.uplink.Gaussian(1.0))
+    found = [
+        hush.run(
+            hush.Algorithm(cohort, hush.local.LocalSGD(0.1, steps=1), uplink),
+            problem,
+            3,
+            repetitions=400,
+            evaluate_every=3,
+            progress=False,
+        )
+        for cohort in (hush.cohort.ByWeight(4), hush.cohort.Everyone())
+    ]
+    np.testing.assert_allclose(found[0].vector, found[1].vector, rtol=1e-5, atol=1e-5)
+    assert found[0].clients["rounds"].eq(12).all()
+    assert found[0].records["epsilon"].max() == found[1].records["epsilon"].max() > 0

@@ -146,7 +146,8 @@ class Description:
         """How often each phase concerns each client's worst unit, [N, phases], from `taken` [phases, N]."""
         if not self.per_client:
             return np.full((self.clients.clients, len(self.phases)), rounds)
-        return (taken if self.sharing is None else self.sharing.worst(taken)).T
+        once = np.minimum(taken, rounds)  # who is drawn twice in a round says the same twice, which tells no more
+        return (once if self.sharing is None else self.sharing.worst(once)).T
 
     def released(self, times: Iterable[int], size: int, lanes: int = 1) -> Spending:
         """What so many rounds of each phase release about a client with so many examples."""
