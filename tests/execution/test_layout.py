@@ -13,6 +13,8 @@ from hush.core.keys import at, root
 from hush.execution.simulation import Simulation
 from hush.uplink import QSGD, ErrorFeedback, RandomK, Rotated, Sign, TernGrad, TopK
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 
 def final(algorithm, problem, rounds=6, **layout):
     simulation = Simulation(algorithm, problem, **layout)

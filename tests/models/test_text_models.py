@@ -12,6 +12,8 @@ import hush
 from hush.models import build
 from hush.tasks.measures import next_token
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 LENGTH, TOKENS = 6, 5
 SHAPE = (1, LENGTH, 1)
 SMALL = {"gpt": {"width": 8, "depth": 2, "heads": 2}, "gru": {"width": 7, "embedding": 3}}

@@ -22,6 +22,8 @@ from hush.local import ClippedPerExample, LocalSGD  # noqa: E402
 from hush.tasks import arrays  # noqa: E402
 from hush.tasks.problem import Supervised  # noqa: E402
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 CLIENTS, EACH, CLASSES, WORDS = 3, 6, 3, 7
 ROWS, WEIGHTS = jnp.array([3, 0, 5, 1, 3]), jnp.array([0.3, 0.2, 0.25, 0.25, 0.0])
 # Two libraries add in different orders: some tens of roundings of float32.

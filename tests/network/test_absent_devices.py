@@ -25,6 +25,8 @@ from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events
 from hush.uplink import QSGD, Clip, ErrorFeedback, TopK
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 PROBLEM = hush.tasks.logistic_regression(4, 30, dimension=6)
 ROUNDS = 4
 LOST = {(1, 2), (2, 0), (2, 3)}  # (round, client) whose answers do not arrive

@@ -17,6 +17,8 @@ from hush.network.serving import serve, through_bytes
 from hush.settings import RunSettings
 from hush.uplink import QSGD, Clip
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 PROBLEM = hush.tasks.logistic_regression(6, 30, dimension=6)
 DENSE = hush.fedpaq(clients=3, steps=1, lr=0.1, batch=None, levels=20)
 ELIAS = replace(DENSE, uplink=(QSGD(20, code="elias"),))

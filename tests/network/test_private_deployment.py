@@ -25,6 +25,8 @@ from hush.tasks.measures import classification
 from hush.tasks.problem import supervised
 from hush.uplink import Clip, Gaussian, GridGaussian
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 TASK = {"name": "logistic_regression", "clients": 4, "examples": 30, "dimension": 6}
 PROBLEM = hush.tasks.logistic_regression(4, 30, dimension=6)
 LOCAL = hush.Algorithm(Everyone(), LocalSGD(0.1, steps=2), (GridGaussian(1.0, 30.0),))

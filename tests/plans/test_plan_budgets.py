@@ -17,6 +17,8 @@ from hush.plans.feasible import check_feasible
 from hush.plans.scene import Scene
 from hush.privacy import describe
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 
 @pytest.fixture(scope="module")
 def problem():

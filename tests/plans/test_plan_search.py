@@ -17,6 +17,8 @@ from hush.plans.scene import Scene
 from hush.plans.search import FINALISTS, REPETITIONS, Search
 from hush.plans.trials import COLUMNS
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 
 @pytest.fixture(scope="module")
 def scene():

@@ -21,6 +21,8 @@ from hush.privacy import describe
 from hush.privacy.selection import Trials, selected
 from hush.settings import build, read
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 
 def slow(*case):
     """A case that is run among the slow tests."""

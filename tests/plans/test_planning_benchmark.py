@@ -25,6 +25,8 @@ import planning_problems
 import planning_random
 import planning_runs
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 sys.path.pop(0)
 
 TASK = {"name": "digits", "clients": 10, "set_aside": 0.5, "partition_seed": 0, "model": "softmax"}

@@ -13,6 +13,8 @@ from hush.app.main import app
 from hush.store import FILES, Unreadable, load_records, manifest
 from hush.store.reading import damaged, load_archive, require_run
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 DRAWN = (".png", ".html")  # written anew by every report
 NEEDED = {"settings.toml"}  # without which a folder is no run
 
