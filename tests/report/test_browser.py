@@ -17,7 +17,7 @@ from hush.report.page import write_report
 from hush.report.style import PALETTE
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser on this machine")
+pytestmark = [pytest.mark.skipif(BROWSER is None, reason="no browser on this machine"), pytest.mark.slow]
 HOSTILE = "<script>alert(1)<"  # a folder's name: no slash can be in it
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 ON = "echarts.getInstanceByDom(document.getElementById('chart-place'))"

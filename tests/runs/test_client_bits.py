@@ -17,7 +17,7 @@ from hush.core.costs import costs
 from hush.execution.simulation import Simulation
 from hush.uplink import QSGD, Clip, TopK
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.slow]
 
 PLAIN = hush.fedavg(clients=3, steps=1, lr=0.05)
 DENSE = replace(PLAIN, uplink=(QSGD(2),))

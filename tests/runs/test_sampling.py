@@ -14,7 +14,7 @@ from hush.posterior.tables import AVERAGE, POINT
 from hush.runs.samples import Thinning
 from hush.store.files import SAMPLES
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.slow]
 
 ALGORITHM = hush.fa_ld(steps=2, lr=1e-3, temperature=0.5, correlation=0.5)
 
