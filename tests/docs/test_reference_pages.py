@@ -13,6 +13,8 @@ import hush
 sys.path.insert(0, str(ROOT / "tools"))
 import reference
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 SESSION = re.compile(r"```pycon\n(.*?)```", flags=re.S)
 
 

@@ -15,6 +15,8 @@ from hush.models.lora import LowRank
 from hush.privacy import describe
 from hush.store.fingerprint import fingerprint
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 DRAWS = np.random.default_rng(0)
 X, Y, OWNERS = DRAWS.normal(size=(24, 5)).astype(np.float32), np.arange(24) % 3, np.arange(24) % 4
 

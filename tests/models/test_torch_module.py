@@ -25,6 +25,8 @@ from hush.models.wrap import wrap  # noqa: E402
 from hush.tasks import arrays  # noqa: E402
 from hush.tasks.problem import Supervised  # noqa: E402
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 CLIENTS, EACH, CLASSES = 5, 8, 3
 # Two libraries add in different orders: this is some tens of roundings of float32, more after rounds of training.
 ONCE, TRAINED = {"rtol": 2e-5, "atol": 2e-6}, {"rtol": 2e-4, "atol": 2e-5}

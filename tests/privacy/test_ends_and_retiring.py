@@ -11,6 +11,8 @@ from hush.core.algorithm import InTurn
 from hush.local import LocalSGD
 from hush.uplink import QSGD, Clip, Gaussian
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 SGD = LocalSGD(0.05, steps=1)
 CENTRAL = hush.Algorithm(Uniform(3, "equal"), SGD, (Clip(1.0),), Noisy(std=1.0))
 POISSON = replace(CENTRAL, cohort=Poisson(0.5, "equal"))

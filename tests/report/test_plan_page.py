@@ -17,6 +17,8 @@ from hush.report.plan_labels import box_of
 from hush.report.plan_page import PlanFacts, front_of, write_plan_page
 from hush.report.plan_scores import scale_of
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 VOID = {"meta", "br", "img", "input", "hr", "link"}
 ACCURACY, LOSS = scale_of("accuracy"), scale_of("test_loss")
 HOSTILE = "<script>alert('x')</script> & \"$\\frac{1}{2}$\" _a"

@@ -16,6 +16,8 @@ from hush.store import RunFolder
 from hush.view.server import MOST_COMPARED, serving
 from hush.view.shelf import key_of
 
+pytestmark = pytest.mark.slow  # many small runs, which add up
+
 SOURCE = Path(__file__).parents[2] / "src"
 BAD = "<script>alert(1)</script>"
 
