@@ -205,7 +205,7 @@ def test_a_folder_keeps_names_and_a_run_goes_on_with_other_metrics(unequal, tmp_
     assert kept == ["f1_macro", f"{module}:own_share", "own:mine"]
     assert "f1 macro" in (folder / "report.html").read_text()
     with pytest.raises(SettingsError, match="'mine' is a function of the user's own"):
-        build(load_settings(folder))
+        build(load_settings(folder), beside=folder)
     again = go(unequal, 8, metrics=["recall_macro", "f1_macro"], folder=folder, resume=True)
     assert measures(again.records)[3:] == ["recall_macro", *measures(result.records)[3:]]
     assert information(again.records) == information(result.records)
@@ -218,8 +218,8 @@ def test_tables_and_back(unequal):
     asked = RunSettings(rounds=2, metrics={"f1": "f1_macro", "mine": own_share})
     tables = tables_of(FEDAVG, None, asked)
     assert tables["run"]["metrics"] == {"f1": "f1_macro", "mine": f"{own_share.__module__}:own_share"}
-    assert build(tables).run.metrics[0] == asked.metrics[0]
-    assert build(tables).run.metrics[1].function is own_share
+    assert build(tables, beside=".").run.metrics[0] == asked.metrics[0]
+    assert build(tables, beside=".").run.metrics[1].function is own_share
     assert "metrics" not in tables_of(FEDAVG, None, RunSettings(rounds=2))["run"]
     assert RunSettings(**asked.keywords()) == asked
     assert written(parsed(["r2", "top_5_accuracy"])) == ["r2", "top_5_accuracy"]

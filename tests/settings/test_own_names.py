@@ -335,6 +335,8 @@ class TestNothingIsImported:
         {"algorithm": {"name": "fedavg"}, "uplink": [{"piece": "error_feedback", "inner": {"piece": "evil:f"}}]},
         {"algorithm": {"name": "fedadam"}, "server": {"settings": {"learning_rate": {"piece": "evil:f"}}}},
         {"algorithm": {"name": "feddane"}, "phases": {"1": {"local": {"piece": "evil:f"}}}},
+        {"algorithm": {"name": "fedavg"}, "run": {"metrics": ["accuracy", "evil:f"]}},
+        {"algorithm": {"name": "fedavg"}, "run": {"metrics": {"good": "evil:f"}}},
     )
 
     @pytest.mark.parametrize("number", range(len(TABLES)))

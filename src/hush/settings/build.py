@@ -19,6 +19,7 @@ from hush.settings.schema import schema
 from hush.settings.tables import OWN, Tables, tables_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
+from hush.tasks.metrics import OWN as OWN_FUNCTION
 
 SLOTS = tuple(schema(Algorithm))
 TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep", "network")
@@ -46,7 +47,7 @@ def build(tables: Mapping[str, Any], *, beside: str | Path | None = None) -> Exp
     task, made_by = _task(tables["task"], find) if "task" in tables else (None, None)
     return Experiment(
         algorithm,
-        run=_run(tables.get("run", {}), _sweep(tables.get("sweep", {}), algorithm)),
+        run=_run(tables.get("run", {}), _sweep(tables.get("sweep", {}), algorithm), find),
         task=task,
         network=_network(tables.get("network", {})),
         name=tables["algorithm"]["name"] if "algorithm" in tables else _name(tables),
@@ -164,7 +165,11 @@ def _task(table: Mapping[str, Any], find: Find) -> tuple[dict[str, Any], Any]:
     return {"name": name} | filled, None
 
 
-def _run(table: Mapping[str, Any], sweep: Sweep | None) -> RunSettings:
+def _run(table: Mapping[str, Any], sweep: Sweep | None, find: Find) -> RunSettings:
+    metrics = table.get("metrics", ())
+    for name in metrics.values() if isinstance(metrics, Mapping) else metrics if isinstance(metrics, list) else ():
+        if is_own_name(name) and not name.startswith(OWN_FUNCTION):
+            find(name, "run.metrics")
     asked = fill(RunSettings, table, "run", run_table())
     if never_ends(asked):
         asked["rounds"] = ROUNDS
