@@ -11,6 +11,7 @@ from hush.core.algorithm import init_client, init_server
 from hush.core.evaluation import measures
 from hush.core.flat import initial
 from hush.core.keys import root
+from hush.core.problem import Room
 from hush.core.round import broadcast, client_step
 from hush.execution.simulation import Simulation
 from hush.tasks.analytic import Linear
@@ -99,3 +100,41 @@ def test_what_is_refused(unequal, quadratic):
             unequal.restrict(clients)
     with pytest.raises(ValueError, match="a simulation needs them all"):
         Simulation(hush.fedavg(), quadratic.restrict([1, 2]))
+
+
+@pytest.mark.parametrize("room", [Room(3, 60), Room(7, 90)])
+def test_a_part_with_room_to_spare_is_the_same_part(unequal, room):
+    part = unequal.restrict([5, 2, 4])
+    padded = part.padded(room)
+    assert padded.population.sizes.shape == (room.clients,) and padded.train.y.shape == (room.examples,)
+    params = unequal.init(root(1))
+    for client in (2, 4, 5):
+        rows = jnp.arange(int(unequal.client(client).size))
+        for found, expected in zip(
+            padded.client(client).examples(rows), part.client(client).examples(rows), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+    assert float(measures(padded, params)["train_loss"]) == pytest.approx(float(measures(part, params)["train_loss"]))
+
+
+def test_potentials_with_room_to_spare_and_with_nobody():
+    target = hush.tasks.gaussian_potentials(np.arange(8.0).reshape(4, 2), np.tile(np.eye(2), (4, 1, 1)), [1, 2, 3, 4])
+    part = target.restrict([0, 2])
+    found = measures(part.padded(Room(5, 9)), jnp.ones(2))
+    assert float(found["train_loss"]) == pytest.approx(float(measures(part, jnp.ones(2))["train_loss"]))
+    assert measures(target.without_clients(), jnp.ones(2)) == {}
+
+
+def test_without_clients_there_is_only_what_all_are_tested_on(unequal):
+    params = unequal.init(root(1))
+    alone, whole = measures(unequal.without_clients(), params), measures(unequal, params)
+    assert set(whole) - set(alone) == {"train_loss"}
+    assert all(float(alone[name]) == float(whole[name]) for name in alone)
+
+
+def test_parts_that_share_examples_add_up():
+    x, y = np.arange(12.0).reshape(4, 3), np.arange(4.0)
+    shared = supervised((x, y), [np.array([0, 1, 2]), np.array([2, 3]), np.array([2])], Linear(3), regression)
+    params = jnp.ones(3)
+    parts = [float(measures(shared.restrict([client]), params)["train_loss"]) for client in range(3)]
+    assert sum(parts) == pytest.approx(float(measures(shared, params)["train_loss"]), rel=1e-6)

@@ -25,6 +25,13 @@ Params = Any  # a pytree, the same model inside local training
 Measures = dict[str, jax.Array]
 
 
+class Room(NamedTuple):
+    """How many clients, and how many examples of theirs together, a part of a problem has room for."""
+
+    clients: int
+    examples: int
+
+
 class Population(eqx.Module):
     """Who there is: N clients, their numbers of examples, and their shares p_i = n_i / n of the objective."""
 
@@ -67,6 +74,14 @@ class Population(eqx.Module):
             raise ValueError(f"only clients {shown(np.asarray(self.numbers).tolist())} are here, found {shown(wanted)}")
         changed = (self.sizes[places], self.shares[places], jnp.asarray(wanted, jnp.int32))
         return eqx.tree_at(_known_one_by_one, self, changed, is_leaf=lambda leaf: leaf is None)
+
+    def padded(self, clients: int) -> "Population":
+        """The same of some clients, with room for so many: no client has the numbers that are added."""
+        assert self.numbers is not None  # of all, there is nothing to add
+        more = (0, clients - self.numbers.size)
+        sizes, shares = np.pad(self.sizes, more, constant_values=1), np.pad(self.shares, more)
+        numbers = np.pad(self.numbers, more, constant_values=LARGEST)
+        return eqx.tree_at(_known_one_by_one, self, (sizes, shares, numbers))
 
     def places(self, clients: Any) -> Any:
         """Where clients of these numbers stand in `sizes` and `shares`."""
@@ -186,3 +201,11 @@ class Problem(Part):
     def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Problem":
         """The same problem with only these clients in it, under their own numbers: what a device holds, or a block."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to take some of its clients")
+
+    def padded(self, room: Room) -> "Problem":
+        """The same of some clients, in arrays that have room for so many: one compiled program takes any such part."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to make room for more of its clients")
+
+    def without_clients(self) -> "Problem":
+        """The same problem with nobody in it: all that the model is evaluated on beside the clients' own data."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what is left of it without its clients")

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.core.check import at_least, integer, shown
+from hush.core.check import LARGEST, at_least, integer, shown
 from hush.core.check import seed as check_seed
 from hush.core.keys import Key
 from hush.core.memory import check_room, on_host
-from hush.core.problem import Batch, Measures, Params, Population, Problem
+from hush.core.problem import Batch, Measures, Params, Population, Problem, Room
 from hush.core.rehearsal import check_parameters, shapes
 from hush.tasks.given import numbers
-from hush.tasks.problem import Numbered, Recipe
+from hush.tasks.problem import Numbered, Recipe, repeated
 
 # Paper fa-ld, section 7.1.
 COVARIANCE = ((5.0, -2.0), (-2.0, 1.0))
@@ -42,7 +42,9 @@ class Potentials(Problem):
         return Potential(self, jnp.asarray(index))
 
     def tables(self) -> dict[str, jax.Array]:
-        return {"clients": jnp.full(self.population.sizes.size, 1 / self.population.examples)}
+        numbers, clients = self.population.numbers, jax.tree.leaves(self.data)[0].shape[0]
+        here = True if numbers is None else numbers != LARGEST  # and no place that was added
+        return {"clients": jnp.full(clients, 1 / self.population.examples) * here} if clients else {}
 
     def evaluate(self, params: Params, batch: Batch) -> Measures:
         part = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, batch.start, batch.length), self.data)
@@ -52,6 +54,13 @@ class Potentials(Problem):
         population = self.population.restrict(clients)
         places = self.population.places(population.numbers)
         return dataclasses.replace(self, data=jax.tree.map(lambda leaf: leaf[places], self.data), population=population)
+
+    def padded(self, room: Room) -> "Potentials":
+        data = jax.tree.map(lambda leaf: repeated(leaf, room.clients), self.data)
+        return dataclasses.replace(self, data=data, population=self.population.padded(room.clients))
+
+    def without_clients(self) -> "Potentials":
+        return dataclasses.replace(self, data=jax.tree.map(lambda leaf: leaf[:0], self.data))
 
 
 class Potential(Numbered):

@@ -7,7 +7,7 @@ hold unequal numbers of them, and may share some. A batch is gathered and turned
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from jax import lax
 from hush.core.check import LARGEST
 from hush.core.flat import unravelled
 from hush.core.keys import Key
-from hush.core.problem import Batch, ClientData, Measures, Params, Population, Problem, Vector
+from hush.core.problem import Batch, ClientData, Measures, Params, Population, Problem, Room, Vector
 from hush.models.per_example import clipped_gradient, is_covered
 from hush.models.wrap import Module, Named
 from hush.tasks.given import check_model
@@ -80,6 +80,18 @@ class Examples(eqx.Module):
         return self._inputs(cut(self.x)), cut(self.y)
 
 
+class Source(Protocol):
+    """Where clients' examples lie that are not in memory."""
+
+    digest: str  # of all examples: what a run depends on
+
+    def read(self, clients: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The inputs and targets of these clients, one client's examples after the other's, as a table keeps them."""
+
+    def names(self) -> tuple[str, ...] | None:
+        """What all clients are called, in their order; None where they have numbers alone."""
+
+
 class Supervised(Problem):
     """f(x) = Σ_i p_i f_i(x), f_i the mean loss over client i's examples: paper fedpaq-dp, section I."""
 
@@ -94,6 +106,7 @@ class Supervised(Problem):
     recipe: Recipe = eqx.field(static=True, default=Recipe())
     names: Names = eqx.field(static=True, default=Names())
     test_importance: jax.Array | None = None  # [rows of test], the share of each in what is measured; None is the same
+    source: Source | None = eqx.field(static=True, default=None)  # of all examples, where none of them is in `train`
 
     def init(self, key: Key) -> Params:
         return self.model.init(key)
@@ -105,11 +118,11 @@ class Supervised(Problem):
         return self.model.rebuild(params)
 
     def identities(self) -> np.ndarray[Any, Any] | None:
-        return None if self.is_remote else np.asarray(self.index)
+        return None if self.index.size == 0 else np.asarray(self.index)
 
     @property
     def client_names(self) -> tuple[str, ...] | None:
-        return self.names.clients
+        return self.names.clients if self.source is None else self.source.names()
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -124,7 +137,7 @@ class Supervised(Problem):
     @property
     def is_remote(self) -> bool:
         """Whether the examples lie on devices, and none of them here."""
-        return self.index.size == 0
+        return self.index.size == 0 and self.source is None
 
     @property
     def is_rescaled(self) -> bool:
@@ -137,7 +150,7 @@ class Supervised(Problem):
         return weights @ self.measured(params, inputs, targets)["loss"]
 
     def tables(self) -> dict[str, jax.Array]:
-        found = {} if self.is_remote else {"train": self.importance}
+        found = {"train": self.importance} if self.index.size else {}
         if self.test is not None:
             rows = self.test.y.shape[0]
             found["test"] = jnp.full(rows, 1 / rows) if self.test_importance is None else self.test_importance
@@ -172,22 +185,66 @@ class Supervised(Problem):
     def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Supervised":
         """Only these clients' examples. What all of them are tested on stays with who has it."""
         population = self.population.restrict(clients)
+        sizes = np.asarray(population.sizes)
+        starts = np.cumsum(sizes) - sizes
+        x, y, index, importance = self._rows(population) if self.source is None else self._read(population)
+        return dataclasses.replace(
+            self,
+            train=dataclasses.replace(self.train, x=jnp.asarray(x), y=jnp.asarray(y)),
+            test=None,
+            test_importance=None,
+            index=jnp.asarray(index, jnp.int32),
+            offsets=jnp.asarray(starts, jnp.int32),
+            importance=jnp.asarray(importance, jnp.float32),
+            population=population,
+            source=None,
+        )
+
+    def _rows(self, population: Population) -> tuple[Any, Any, Any, Any]:
+        """The rows of these clients in the tables, each once; where each example's is among them; their importance."""
         places = np.asarray(self.population.places(np.asarray(population.numbers)))
         offsets, sizes = np.asarray(self.offsets)[places], np.asarray(population.sizes)
         ends = np.cumsum(sizes)
         # The places of each client's examples in `index`, one client after the other.
         here = np.arange(ends[-1]) + np.repeat(offsets - (ends - sizes), sizes)
         rows, index = np.unique(np.asarray(self.index)[here], return_inverse=True)
+        # An example that several clients hold counts in each part for who holds it there: the parts add up.
+        return self.train.x[rows], self.train.y[rows], index, _importance(index, len(rows), population.examples)
+
+    def _read(self, population: Population) -> tuple[Any, Any, Any, Any]:
+        """The same of what is read from elsewhere, where every client has examples of its own."""
+        assert self.source is not None
+        x, y = self.source.read(np.asarray(population.numbers))
+        return x, y, np.arange(len(y)), np.full(len(y), 1 / population.examples, np.float32)
+
+    def padded(self, room: Room) -> "Supervised":
         return dataclasses.replace(
             self,
-            train=dataclasses.replace(self.train, x=self.train.x[rows], y=self.train.y[rows]),
-            test=None,
-            test_importance=None,
-            index=jnp.asarray(index, jnp.int32),
-            offsets=jnp.asarray(ends - sizes, jnp.int32),
-            importance=self.importance[rows],
-            population=population,
+            train=dataclasses.replace(
+                self.train, x=repeated(self.train.x, room.examples), y=repeated(self.train.y, room.examples)
+            ),
+            index=repeated(self.index, room.examples),
+            offsets=repeated(self.offsets, room.clients),
+            importance=jnp.pad(self.importance, (0, room.examples - len(self.importance))),
+            population=self.population.padded(room.clients),
         )
+
+    def without_clients(self) -> "Supervised":
+        nobody = dataclasses.replace(self.train, x=self.train.x[:0], y=self.train.y[:0])
+        return dataclasses.replace(
+            self, train=nobody, index=self.index[:0], importance=self.importance[:0], source=None
+        )
+
+
+def repeated(array: Any, length: int) -> Any:
+    """An array of this length whose last row is repeated: of a row that is there, every model makes numbers."""
+    found = np.asarray(array)
+    return np.concatenate([found, np.broadcast_to(found[-1:], (length - len(found), *found.shape[1:]))])
+
+
+def _importance(index: np.ndarray[Any, Any], rows: int, examples: int) -> np.ndarray[Any, Any]:
+    """How much of f each row is: how often it is held, of all examples that all clients hold."""
+    return (np.bincount(index, minlength=rows) / examples).astype(np.float32)
 
 
 class Numbered(ClientData):
@@ -267,7 +324,6 @@ def supervised(
     if index.min() < 0 or index.max() >= len(train[1]):
         raise ValueError(f"clients' rows must be from 0 to {len(train[1]) - 1}, found {index.min()} to {index.max()}")
     check_model(model, measures, train[0], train[1] if test is None else np.concatenate([train[1], test[1]]))
-    counts = np.bincount(index, minlength=len(train[1]))
 
     def table(pair: tuple[Any, Any]) -> Examples:
         return Examples(
@@ -279,7 +335,7 @@ def supervised(
         test=None if test is None else table(test),
         index=jnp.asarray(index),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(sizes)[:-1]]), jnp.int32),
-        importance=jnp.asarray(counts / counts.sum(), jnp.float32),
+        importance=jnp.asarray(_importance(index, len(train[1]), population.examples)),
         population=population,
         model=model,
         measures=measures,
