@@ -1,6 +1,7 @@
 """What a run returns: a value. Its plots are imported when they are asked for."""
 
 import dataclasses
+import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
 from hush.runs.shown import as_html
 from hush.store import RunFolder
-from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
+from hush.store.files import CALIBRATION, CLIENT_STATES, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
 from hush.tasks.classes import class_counts
@@ -155,6 +156,8 @@ class Result:
         """Write a run folder, as `run(folder=…)` does while it goes; with `replace`, over a run that is there."""
         with RunFolder(folder) as made:
             made.begin(self.settings, class_counts(self.problem), replace)
+            if self.folder is not None and (states := CLIENT_STATES.path(self.folder)).exists():
+                shutil.copyfile(states, CLIENT_STATES.path(made.path))
             write_all(made, self)
         return dataclasses.replace(self, folder=made.path)
 

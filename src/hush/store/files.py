@@ -35,6 +35,10 @@ CLASS_COUNTS = File("class_counts.npz", "of a classifier: how many examples of e
 CHECKPOINT = File(
     "checkpoint.npz", "all server and client state, all records, and a fingerprint of what the run depends on"
 )
+CLIENT_STATES = File(
+    "client_states.bin",
+    "of a streamed run: what clients remember between rounds, each with a checksum; the checkpoint says where whose is",
+)
 RECORDS_SO_FAR = File("records.csv", "a row for each lane and evaluation, appended as the run goes", grows=True)
 SAMPLES = File(
     "samples.f32",
@@ -76,6 +80,7 @@ FILES = (
     STATUS,
     CLASS_COUNTS,
     CHECKPOINT,
+    CLIENT_STATES,
     RECORDS_SO_FAR,
     SAMPLES,
     JOURNAL,

@@ -11,7 +11,7 @@ from hush.tasks.problem import Supervised
 
 def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
     """How many examples of each class each client holds [clients, classes]; nothing where there are no classes."""
-    if not isinstance(problem, Supervised) or problem.is_remote or problem.measures is regression:
+    if not isinstance(problem, Supervised) or problem.index.size == 0 or problem.measures is regression:
         return None
     labels = np.asarray(problem.train.y)
     if problem.measures is binary:

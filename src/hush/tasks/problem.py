@@ -145,6 +145,10 @@ class Supervised(Problem):
         scale, shift = np.asarray(self.train.scale), np.asarray(self.train.shift)
         return bool(np.any(shift != 0) or not np.isin(scale, np.array([1, 1 / 255], np.float32)).all())
 
+    @property
+    def is_stored(self) -> bool:
+        return self.source is not None
+
     def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
         """Σ_r w_r ℓ(params; x_r, y_r)."""
         return weights @ self.measured(params, inputs, targets)["loss"]
