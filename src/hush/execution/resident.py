@@ -22,11 +22,16 @@ CLIENTS = "carry.clients"  # how the names of all clients' states begin in a che
 class Supply(Protocol):
     """Where clients' data and states lie, and how they come to the devices."""
 
+    last: int | None  # after how many rounds a run ends, where that is known
+
     def covers(self, number: int) -> int:
         """How many rounds from this one on can be computed with what lies on the devices."""
 
     def move(self, number: int, states: Any) -> tuple[Problem, Window | None, Any]:
         """Bring what the rounds from this one on need: data, who takes part, and what they remember."""
+
+    def expect(self, number: int) -> None:
+        """The round with this number will be computed soon."""
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
         """What all clients remember, for a checkpoint."""
@@ -45,12 +50,16 @@ class Resident:
         self._problem, self._mesh = problem, laid_out
         self._sparse = lambda: Memories(initial, clients, path)  # as a checkpoint may have them
         self._initial, self._clients = initial, clients
+        self.last: int | None = None
 
     def covers(self, number: int) -> int:
         return LARGEST
 
     def move(self, number: int, states: Any) -> tuple[Problem, Window | None, Any]:
         return self._problem, None, states
+
+    def expect(self, number: int) -> None:
+        pass
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
         leaves = jax.tree_util.tree_leaves_with_path(states)

@@ -21,7 +21,7 @@ from hush.execution.affording import affordable
 from hush.execution.lanes import Lane, Sweep, check_points, keys, lay_out, with_lanes
 from hush.execution.layout import choose
 from hush.execution.phase import Layout
-from hush.execution.resident import Resident, of_shape
+from hush.execution.resident import Resident, Supply, of_shape
 from hush.execution.streamed import Streamed, one_client_of
 
 CHECKPOINTED = "carry"  # how the names of a state's arrays begin in a checkpoint
@@ -103,7 +103,7 @@ class Simulation:
         self._inputs = engine.RunInputs(spread, self.placed, spread_keys, laid_out, watch, limits)
         begun = engine.begin(self._inputs, 1 if self.streamed else None)
         initial = jax.tree.map(lambda leaf: np.asarray(leaf[:, 0]), begun.clients)
-        self._supply: Resident | Streamed
+        self._supply: Supply
         if self.streamed:
             begun = begun._replace(taken=())
             self._supply = Streamed(with_settings, problem, lane_keys, laid_out, initial, states_file, allowance)
@@ -144,6 +144,10 @@ class Simulation:
         """d, the number of parameters."""
         return int(self._state.server["model"].shape[1])
 
+    def end_at(self, last: int | None) -> None:
+        """After how many rounds the run ends, where that is known: nobody is brought for later ones."""
+        self._supply.last = last
+
     def advance(
         self,
         rounds: int,
@@ -168,6 +172,7 @@ class Simulation:
             if made < here:
                 return made
             return made + self.advance(rounds - made, bit_budget, allowance, client_bit_budget)
+        self._supply.expect(self.round + rounds)
         free = bit_budget is None and allowance is None and client_bit_budget is None
         before = self._state if free else jax.tree.map(jnp.copy, self._state)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)

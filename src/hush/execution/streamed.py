@@ -28,6 +28,7 @@ from hush.execution.room import Needed, Work, needed, ranges, room_for, rounds_o
 from hush.execution.window import Window, drawn
 
 Array = np.ndarray[Any, Any]
+DRAWN_AT_ONCE = 1 << 23  # coins, of all clients, lanes and rounds: a second or less
 
 
 class Built(NamedTuple):
@@ -40,8 +41,9 @@ class Built(NamedTuple):
     members: Array  # [lanes, M]
     left: Array | None  # [phases, lanes, N], rounds that each client has left after it
 
-    def covers(self, number: int) -> bool:
-        return self.first <= number < self.first + self.rounds
+    @property
+    def stop(self) -> int:
+        return self.first + self.rounds
 
 
 class Streamed:
@@ -71,6 +73,7 @@ class Streamed:
         self._members = min(problem.population.clients, self._rounds * work.members) if self.memories.any else 0
         self._reader = ThreadPoolExecutor(1, "hush-reader")
         self._allowance = allowance
+        self.last: int | None = None  # after how many rounds a run ends, where that is known
         self._initial = initial
         self._begin(np.zeros((len(algorithm.phases), keys.shape[0], problem.population.clients), np.int64))
 
@@ -103,16 +106,26 @@ class Streamed:
     def covers(self, number: int) -> int:
         """How many rounds from this one on can be computed with what lies on the devices."""
         now = self._now
-        return now.first + now.rounds - number if now is not None and now.covers(number) else 0
+        return now.stop - number if now is not None and now.first <= number < now.stop else 0
 
     def move(self, number: int, states: Any) -> tuple[Problem, Window | None, Any]:
         self.keep(states)
         if self._next is None:
-            self._next = self._reader.submit(self._build, number, self._left)
+            self._next = self._begin_building(number, self._left)
         found = self._now = self._next.result()
-        assert found.covers(number)  # a run goes through all rounds, and each restart begins anew
-        self._next = self._reader.submit(self._build, found.first + found.rounds, found.left)
+        assert found.first == number  # a run goes through all rounds, and each restart begins anew
+        self._next = None
         return found.parts, found.window, self.remembered(found.members)
+
+    def expect(self, number: int) -> None:
+        """The round with this number will be computed soon: if that is late in this window, begin with the next."""
+        now = self._now
+        if now is not None and self._next is None and 2 * (number - now.first) >= now.rounds and now.stop != self.last:
+            self._next = self._begin_building(now.stop, now.left)
+
+    def _begin_building(self, first: int, left: Array | None) -> Future[Built]:
+        """Who takes part is drawn by the devices, and at once: in a thread, that would hold up what they compute."""
+        return self._reader.submit(self._build, first, self._drawn(first, left), left)
 
     @property
     def memory(self) -> dict[str, int]:
@@ -156,21 +169,35 @@ class Streamed:
     def saved(self) -> None:
         self.memories.saved()
 
-    def _build(self, first: int, left: Array | None) -> Built:
-        population, limit = self._problem.population, None if left is None else jnp.asarray(left, jnp.int32)
-        found = drawn(self._algorithm, population, self._keys, jnp.int32(first), self._rounds, limit)
-        draws: tuple[Draw, ...] = jax.device_get(found)
-        each = self._dealt(draws)
-        rounds = rounds_that_fit([device for row in each for device in row], self._sizes, self.room, self._rounds)
+    def _build(self, first: int, draws: tuple[Draw, ...], left: Array | None) -> Built:
+        each, there = self._dealt(draws), draws[0].ids.shape[1]
+        rounds = rounds_that_fit([device for row in each for device in row], self._sizes, self.room, there)
         members = self._members_of(draws, rounds)
         parts = self._placed([[device.within(rounds) for device in row] for row in each])
         window = self._window(first, draws, members)
         return Built(first, rounds, parts, window, members, _left_after(draws, rounds, left))
 
+    def _drawn(self, first: int, left: Array | None) -> tuple[Draw, ...]:
+        """Who takes part in a window's rounds from the first on, [lanes, rounds, …] for each phase.
+
+        Some rounds in one call, so that of the last window no more are drawn than needed.
+        """
+        population, after = self._problem.population, None if left is None else jnp.asarray(left, jnp.int32)
+        most = max(1, DRAWN_AT_ONCE // (population.clients * self._keys.shape[0]))
+        length = max(n for n in range(1, self._rounds + 1) if self._rounds % n == 0 and n <= most)
+        rounds = self._rounds if self.last is None else min(self._rounds, self.last - first)
+        found = []
+        for begin in range(first, first + rounds, length):
+            draws, after = drawn(self._algorithm, population, self._keys, jnp.int32(begin), length, after)
+            found.append(jax.device_get(draws))
+        joined: tuple[Draw, ...] = jax.tree.map(lambda *each: np.concatenate(each, axis=1)[:, :rounds], *found)
+        return joined
+
     def _window(self, first: int, draws: tuple[Draw, ...], members: Array) -> Window:
-        """A window on the devices."""
+        """A window on the devices, always of the same shape."""
         lanes = jnp.full(self._keys.shape[0], first, jnp.int32)
-        made = Window(lanes, jax.tree.map(jnp.asarray, draws), jnp.asarray(members, jnp.int32))
+        padded = jax.tree.map(lambda leaf: jnp.asarray(_longer(leaf, self._rounds)), draws)
+        made = Window(lanes, padded, jnp.asarray(members, jnp.int32))
         placed: Window = mesh.place(made, self._layout.mesh, mesh.LANES)
         return placed
 
@@ -259,6 +286,11 @@ def _on_host(problem: Problem, clients: Array, room: Room) -> Problem:
     """A part of a problem in the host's memory, whatever the devices are."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         return problem.restrict(clients).padded(room)
+
+
+def _longer(leaf: Array, rounds: int) -> Array:
+    """Room for so many rounds, in an array [lanes, rounds, …]."""
+    return np.pad(leaf, [(0, 0), (0, rounds - leaf.shape[1])] + [(0, 0)] * (leaf.ndim - 2))
 
 
 def _put(leaf: Any, device: jax.Device) -> Any:

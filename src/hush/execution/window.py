@@ -40,14 +40,15 @@ class Window(NamedTuple):
 @eqx.filter_jit
 def drawn(
     algorithm: Any, population: Population, keys: Key, first: jax.Array, length: int, left: jax.Array | None
-) -> tuple[Draw, ...]:
+) -> tuple[tuple[Draw, ...], jax.Array | None]:
     """Who takes part in so many rounds from the first on, [lanes, rounds, …] for each phase.
 
-    `left` [phases, lanes, N] is how many rounds each client has left before the first of them, where there is a limit.
+    `left` [phases, lanes, N] is how many rounds each client has left before the first of them, where there is a limit,
+    and what is returned beside the draws is how many it has after them.
     """
     settings, static = eqx.partition(algorithm, eqx.is_array)
 
-    def one_lane(lane: tuple[Any, Key, Any]) -> tuple[Draw, ...]:
+    def one_lane(lane: tuple[Any, Key, Any]) -> Any:
         settings, key, left = lane
         phases = eqx.combine(settings, static).phases
 
@@ -61,10 +62,8 @@ def drawn(
                 found.append(draw)
             return tuple(left), tuple(found)
 
-        numbers = first + jnp.arange(length)
-        found: tuple[Draw, ...] = lax.scan(one_round, () if left is None else tuple(left), numbers)[1]
-        return found
+        after, found = lax.scan(one_round, () if left is None else tuple(left), first + jnp.arange(length))
+        return found, after
 
-    by_lane = None if left is None else jnp.moveaxis(left, 1, 0)
-    found: tuple[Draw, ...] = lax.map(one_lane, (settings, keys, by_lane))
-    return found
+    found, after = lax.map(one_lane, (settings, keys, None if left is None else jnp.moveaxis(left, 1, 0)))
+    return found, jnp.stack(after) if after else None

@@ -178,6 +178,7 @@ def _prepared(
         streamed=asked.streamed,
         states_file=None if files is None else CLIENT_STATES.path(files.path),
     )
+    simulation.end_at(limits.last)
     described = dict(settings) if settings is not None else tables_of(algorithm, problem, asked)
     depends_on = asked.identity(retiring=allowance is not None)
     identity = functools.cache(lambda: fingerprint(algorithm, problem, depends_on))
