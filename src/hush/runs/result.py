@@ -21,7 +21,7 @@ from hush.store import RunFolder
 from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
-from hush.tasks.classes import class_counts
+from hush.tasks.classes import class_counts, class_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,7 +154,7 @@ class Result:
     def save(self, folder: str | Path, replace: bool = False) -> "Result":
         """Write a run folder, as `run(folder=…)` does while it goes; with `replace`, over a run that is there."""
         with RunFolder(folder) as made:
-            made.begin(self.settings, class_counts(self.problem), replace)
+            made.begin(self.settings, class_counts(self.problem), class_names(self.problem), replace)
             write_all(made, self)
         return dataclasses.replace(self, folder=made.path)
 
