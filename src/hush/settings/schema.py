@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 
 from hush.channel import CHANNELS, DIVISORS, FADINGS, POWER_RULES, Divisor, Fading, PowerRule
 from hush.cohort import COHORTS
+from hush.core.aside import Aside
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage
 from hush.core.grid import Grid
 from hush.core.optimisers import LocalOptimiser
@@ -61,6 +62,8 @@ def schema(made_by: Callable[..., Any], keyword_only: bool = False) -> dict[str,
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue  # has no names that could be given
+        if isinstance(parameter.default, Aside):
+            continue  # what it is called is no setting of it
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         found[name] = Field(name, hints.get(name, Any), factories[name]() if name in factories else default)
     return found
