@@ -11,12 +11,13 @@ from hush.core.check import nearest, shown
 from hush.core.paths import float_settings, why_not_swept
 from hush.execution.lanes import Sweep
 from hush.models import MODELS
+from hush.models.parts import adapted
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.experiment import Experiment
 from hush.settings.network import NetworkSettings
 from hush.settings.own import Find, check_function, import_nothing, importing, is_own_name, make_own, schema_of
 from hush.settings.run import RunSettings, never_ends, run_table
-from hush.settings.schema import schema
+from hush.settings.schema import model_schema, schema
 from hush.settings.tables import CALLED, OWN, Tables, slots_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
@@ -165,11 +166,18 @@ def _task(table: Mapping[str, Any], find: Find) -> tuple[dict[str, Any], Any]:
         if not isinstance(model, str) or model not in MODELS:
             raise SettingsError("task.model", f"unknown model {shown(model)}; {nearest(str(model), MODELS)}")
         options = arguments.get("model_options", {})
-        known = schema(MODELS[model], keyword_only=True)
         if options:
-            place = "task.model_options"
-            filled["model_options"] = fill(MODELS[model], options, place, known, f"option of {model}")
+            filled["model_options"] = _options(model, options, "task.model_options")
     return {"name": name} | filled, None
+
+
+def _options(model: str, options: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """What is said of a model by name: of its own, and which part of it is trained."""
+    filled = fill(MODELS[model], options, place, model_schema(MODELS[model]), f"option of {model}")
+    if "lora" in filled:
+        known = schema(adapted, keyword_only=True)
+        filled["lora"] = fill(adapted, options["lora"], f"{place}.lora", known, "setting of lora")
+    return filled
 
 
 def _run(table: Mapping[str, Any], sweep: Sweep | None, find: Find) -> RunSettings:

@@ -13,6 +13,7 @@ from hush.core.grid import Grid
 from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import SCHEDULES
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES, Batches, Direction, Oracle
+from hush.models.parts import parted
 from hush.server import SERVER_RULES
 from hush.uplink import STAGES
 
@@ -67,6 +68,11 @@ def schema(made_by: Callable[..., Any], keyword_only: bool = False) -> dict[str,
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         found[name] = Field(name, hints.get(name, Any), factories[name]() if name in factories else default)
     return found
+
+
+def model_schema(model: Callable[..., Any]) -> dict[str, Field]:
+    """What `model_options` may say of a model by name: its own settings, and those that all models take."""
+    return schema(model, keyword_only=True) | schema(parted, keyword_only=True)
 
 
 def pieces_for(kind: type) -> dict[str, Any]:
