@@ -1,4 +1,4 @@
-"""Parts of a model by name, as settings say them: the same as from Python, known again, and refused where they stand."""
+"""Parts of a model by name, as settings say them: the same as from Python, known again, refused where they stand."""
 
 import tomllib
 from typing import Any
