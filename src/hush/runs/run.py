@@ -31,7 +31,7 @@ from hush.store import RunFolder, Unreadable
 from hush.store.files import CLIENT_STATES
 from hush.store.fingerprint import fingerprint
 from hush.store.reading import began
-from hush.tasks.classes import class_counts
+from hush.tasks.classes import class_counts, class_names
 from hush.tasks.metrics import Asked
 from hush.tasks.problem import Supervised
 
@@ -192,7 +192,7 @@ def open_folder(files: RunFolder, loop: Loop, problem: Problem, resume: bool, re
     """Begin the folder, or go on in it: nothing is written there before all is checked."""
     state = files.reopen() if resume else None
     if state is None:  # a new run, or one that was ended before its first checkpoint
-        files.begin(loop.settings, class_counts(problem), replace or resume)
+        files.begin(loop.settings, class_counts(problem), class_names(problem), replace or resume)
         return
     try:
         loop.restore(state)
