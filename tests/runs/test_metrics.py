@@ -148,7 +148,7 @@ def test_a_lane_that_diverged_has_no_number(unequal):
         ({"writes": lambda y, z: z.fill(0)}, "the metric 'writes' fails with ValueError.*read-only"),
         (["roc_auc"], "the metric 'roc_auc' fails with ValueError: .*There are roc_auc_ovo, .*roc_auc_ovr"),
         (["top_3_accuracy"], "of 3 classes the right one is always among 3"),
-        (["no_such_module:function"], "'no_such_module:function' cannot be imported: No module named"),
+        (["no_such_module:function"], "'no_such_module:function' cannot be imported: there is no module"),
         (["numpy:no_such"], "'numpy:no_such' cannot be imported"),
         (["numpy:pi"], "must be a function, found float"),
         (["own:mine"], "is a function of the user's own, which settings cannot make again: go on from Python"),
@@ -234,6 +234,22 @@ def test_a_module_beside_the_program_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (found,) = parsed(["my_own_scores:third"])
     assert (found.name, found.function(None, None)) == ("third", 1 / 3)
+
+
+def test_a_module_beside_a_settings_file_is_found(tmp_path, monkeypatch):
+    """As the file writes it, though the function is of another module; and by who owns the file alone."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "my_own_mean.py").write_text("from numpy import mean as third\nnumber = 3\n")
+    monkeypatch.chdir(tmp_path)
+    tables = {"algorithm": {"name": "fedavg"}, "run": {"metrics": {"mine": "my_own_mean:third"}}}
+    found = build(tables, beside=tmp_path / "home").run.metrics
+    assert found[0].function is np.mean
+    assert written(found) == {"mine": "my_own_mean:third"}
+    with pytest.raises(SettingsError, match=r"^run\.metrics: .*never imports anything"):
+        build(tables)
+    tables["run"]["metrics"]["mine"] = "my_own_mean:number"
+    with pytest.raises(SettingsError, match=r"^run: the metric 'my_own_mean:number' must be a function, found"):
+        build(tables, beside=tmp_path / "home")
 
 
 def test_scikit_learns_scorers_are_all_better_when_higher_and_ours_by_their_words():

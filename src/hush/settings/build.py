@@ -19,7 +19,7 @@ from hush.settings.schema import schema
 from hush.settings.tables import OWN, Tables, tables_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
-from hush.tasks.metrics import OWN as OWN_FUNCTION
+from hush.tasks.metrics import parsed
 
 SLOTS = tuple(schema(Algorithm))
 TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep", "network")
@@ -166,11 +166,10 @@ def _task(table: Mapping[str, Any], find: Find) -> tuple[dict[str, Any], Any]:
 
 
 def _run(table: Mapping[str, Any], sweep: Sweep | None, find: Find) -> RunSettings:
-    metrics = table.get("metrics", ())
-    for name in metrics.values() if isinstance(metrics, Mapping) else metrics if isinstance(metrics, list) else ():
-        if is_own_name(name) and not name.startswith(OWN_FUNCTION):
-            find(name, "run.metrics")
     asked = fill(RunSettings, table, "run", run_table())
+    if "metrics" in asked:
+        looked_up = {"asked": asked["metrics"], "find": lambda name: find(name, "run.metrics")}
+        asked["metrics"] = make(parsed, looked_up, "run")
     if never_ends(asked):
         asked["rounds"] = ROUNDS
     made: RunSettings = make(RunSettings, asked | {"sweep": sweep}, "run")
