@@ -141,7 +141,9 @@ def made_of(
     ids: Array = columns[client] if clients else client
     problem = arrays(x, columns[target], ids, test=held_out, **given)
     found_here = problem.names.from_data or bool(encoding.categories)
-    said = replace(problem.names, features=encoding.names, from_data=found_here, standardised=standardise)
+    said = replace(
+        problem.names, features=encoding.names, from_data=found_here, scaled_by="clients" if standardise else "given"
+    )
     return replace(problem, names=said)
 
 
