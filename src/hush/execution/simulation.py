@@ -74,7 +74,7 @@ class Simulation:
             phase.server.check(each)
         self.lanes = lay_out(repetitions, sweep) if lanes is None else list(lanes)
         check_points(algorithm, [lane.settings for lane in self.lanes])
-        rehearse(algorithm, problem)
+        self.added = rehearse(algorithm, problem)
         check_budget(algorithm, problem, bit_budget)
         at_once = rounds_at_once(len(self.lanes), max(places), len(places))
         over = mesh.make(len(self.lanes), devices)
