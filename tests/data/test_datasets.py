@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hush.data import datasets, download
+from hush.data import datasets, decoding, download
 from hush.data.datasets import DataUnavailable, load, pixel_scale
 
 TRAIN = np.array([0, 1, 2, 2, 1, 0, 0], dtype=np.uint8)
@@ -256,13 +256,13 @@ class TestCache:
 
     def count_decoding(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         calls: list[str] = []
-        decode = datasets._decode
+        decode = datasets.decode
 
-        def counted(layout: datasets.Layout, paths: tuple[Path, ...]) -> datasets.Arrays:
+        def counted(layout: decoding.Layout, paths: tuple[Path, ...]) -> decoding.Arrays:
             calls.append(str(paths[0]))
             return decode(layout, paths)
 
-        monkeypatch.setattr(datasets, "_decode", counted)
+        monkeypatch.setattr(datasets, "decode", counted)
         return calls
 
     def test_decoded_once(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
