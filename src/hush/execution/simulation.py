@@ -86,7 +86,7 @@ class Simulation:
         self.streamed = problem.is_stored if streamed is None else streamed
         check_streamed(self.streamed, problem)
         self._like = one_client_of(problem) if self.streamed else problem
-        rehearse(algorithm, self._like)
+        self.added = rehearse(algorithm, self._like)
         check_budget(algorithm, problem, bit_budget)
         at_once = rounds_at_once(len(self.lanes), max(places), len(places))
         over, limited = mesh.make(len(self.lanes), devices), allowance is not None

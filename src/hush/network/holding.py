@@ -1,13 +1,12 @@
 """What a device holds: its own examples, from arrays, a table, a function of the owner's, or a task's own data."""
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from hush.core.importing import imported
 from hush.core.problem import ClientData, Problem
 from hush.tasks.problem import Supervised
 from hush.tasks.remote import TEXT, held, kind_of, outputs_of, read_arrays
@@ -58,14 +57,13 @@ def _table(path: Path, label: str) -> tuple[Any, Any]:
 
 def _made_by(source: str) -> tuple[Any, Any]:
     """What a function of the owner's returns: it is named on the device, never by the server."""
-    module, _, name = source.partition(":")
-    sys.path.insert(0, "")  # where the owner stands
     try:
-        found = getattr(importlib.import_module(module), name)()
-    except (ImportError, AttributeError) as error:
+        function = imported(source)
+    except ValueError as error:
         raise ValueError(f"{source} names no function that can be imported: {error}") from error
-    finally:
-        sys.path.remove("")
+    if not callable(function):
+        raise ValueError(f"{source} must be a function, found {type(function).__name__}")
+    found = function()
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise ValueError(f"{source} must return a pair (x, y), found {type(found).__name__}")
     return found[0], found[1]

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import shown
-from hush.core.problem import Batch
+from hush.core.rehearsed_problem import measured
 from hush.execution import mesh
 from hush.runs.advancing import Advancing
 from hush.runs.predicting import of_each_lane
@@ -32,8 +31,8 @@ class Metrics:
             task = check_test(simulation.problem)
             self._functions = {metric.name: function_of(metric, task) for metric in asked}
             self._targets = _kept(targets_of(task))
-            one = Batch("test", jnp.int32(0), 1)
-            self.check_columns(jax.eval_shape(lambda: task.evaluate(task.init(jax.random.key(0)), one)))
+            found = measured(task)
+            self.check_columns([*found, *jax.eval_shape(task.derived, found), *simulation.added])
             first = next(self._outputs())
             for name in self._functions:
                 self._value(name, first)

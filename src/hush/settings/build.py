@@ -21,7 +21,7 @@ from hush.settings.schema import model_schema, schema
 from hush.settings.tables import CALLED, OWN, Tables, slots_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
-from hush.tasks.metrics import OWN as OWN_FUNCTION
+from hush.tasks.metrics import parsed
 
 SLOTS = tuple(schema(Algorithm))
 TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep", "network")
@@ -181,11 +181,10 @@ def _options(model: str, options: Mapping[str, Any], place: str) -> dict[str, An
 
 
 def _run(table: Mapping[str, Any], sweep: Sweep | None, find: Find) -> RunSettings:
-    metrics = table.get("metrics", ())
-    for name in metrics.values() if isinstance(metrics, Mapping) else metrics if isinstance(metrics, list) else ():
-        if is_own_name(name) and not name.startswith(OWN_FUNCTION):
-            find(name, "run.metrics")
     asked = fill(RunSettings, table, "run", run_table())
+    if "metrics" in asked:
+        looked_up = {"asked": asked["metrics"], "find": lambda name: find(name, "run.metrics")}
+        asked["metrics"] = make(parsed, looked_up, "run")
     if never_ends(asked):
         asked["rounds"] = ROUNDS
     made: RunSettings = make(RunSettings, asked | {"sweep": sweep}, "run")

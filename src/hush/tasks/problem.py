@@ -7,7 +7,7 @@ hold unequal numbers of them, and may share some. A batch is gathered and turned
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import equinox as eqx
 import jax
@@ -43,7 +43,7 @@ class Names(Aside):
     classes: tuple[Any, ...] | None = None
     features: tuple[str, ...] | None = None
     from_data: bool = False  # whether classes or categories are those that were found in the clients' data
-    standardised: bool = False  # whether inputs are scaled by means and deviations of the clients' data
+    scaled_by: Literal["given", "constants", "clients"] = "given"  # what is given, or a data set's, or of their data
 
 
 class Examples(eqx.Module):
