@@ -1,6 +1,7 @@
 """What the algorithms here share: the usual settings, as pieces."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypedDict
 
 from hush.cohort import Everyone, Uniform
@@ -8,7 +9,7 @@ from hush.core.algorithm import named
 from hush.core.check import number
 from hush.core.contract import Cohort
 from hush.core.grid import Grid
-from hush.core.keywords import taking
+from hush.core.keywords import Function, taking
 from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import Rate
 from hush.local import Direction, LocalSGD, WeightDecay, batches
