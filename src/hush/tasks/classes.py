@@ -11,8 +11,8 @@ from hush.tasks.problem import Supervised
 
 def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
     """How many examples of each class each client holds [clients, classes]; nothing where there are no classes."""
-    if not isinstance(problem, Supervised) or problem.is_remote or problem.measures is regression:
-        return None
+    if not isinstance(problem, Supervised) or problem.index.size == 0 or problem.measures is regression:
+        return None  # of examples that are not in memory, nobody has counted
     labels = np.asarray(problem.train.y)
     if problem.measures is binary:
         labels = (labels > 0.5).astype(int)

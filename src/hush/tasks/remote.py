@@ -12,9 +12,9 @@ import numpy as np
 from hush.core.check import integer, known
 from hush.core.problem import Population
 from hush.models.wrap import wrap
-from hush.tasks.given import check_model, check_scale, inputs, targets
+from hush.tasks.given import check_scale, inputs, targets
 from hush.tasks.measures import MEASURES
-from hush.tasks.problem import Examples, Recipe, Supervised
+from hush.tasks.problem import Recipe, Supervised, elsewhere
 
 Array = np.ndarray[Any, Any]
 
@@ -48,18 +48,14 @@ def remote(
         check_scale(name, value, one)
     made = wrap(model, one, outputs, model_options)
     like = np.zeros((1, *one), np.float32), _target(kind, outputs)
-    check_model(made, MEASURES[kind], *like)
-    held_out = None if test is None else _checked(*read_arrays(Path(test)), one, outputs, kind, "test ")
-    population = Population(np.asarray(sizes))
-    return Supervised(
-        train=_examples(like[0][:0], like[1][:0], scale, shift),
-        test=None if held_out is None else _examples(*held_out, scale, shift),
-        index=jnp.zeros(0, jnp.int32),
-        offsets=jnp.zeros(population.clients, jnp.int32),
-        importance=jnp.zeros(0),
-        population=population,
-        model=made,
-        measures=MEASURES[kind],
+    return elsewhere(
+        like,
+        Population(np.asarray(sizes)),
+        made,
+        MEASURES[kind],
+        None if test is None else _checked(*read_arrays(Path(test)), one, outputs, kind, "test "),
+        scale,
+        shift,
         recipe=Recipe(name="remote", **settings) if isinstance(model, str) else Recipe(),
     )
 
@@ -105,10 +101,6 @@ def _checked(x: Any, y: Any, one: tuple[int, ...], outputs: float, kind: str, wh
     if kind == "classification" and labels.max() >= outputs:
         raise ValueError(f"{what}labels must be below {outputs}, the number of outputs, found {labels.max()}")
     return found, labels
-
-
-def _examples(x: Array, y: Array, scale: Any, shift: Any) -> Examples:
-    return Examples(jnp.asarray(x), jnp.asarray(y), jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32))
 
 
 def _target(kind: str, outputs: int) -> Array:

@@ -58,8 +58,7 @@ def csv(
     standardise: bool = False,
 ) -> Supervised:
     settings = dict(locals())
-    if not isinstance(separator, str) or len(separator) != 1:
-        raise ValueError(f"separator must be one character, found {shown(separator)}")
+    check_separator(separator)
     table = read_csv("path", path, separator)
     held_out = None if test is None else read_csv("test", test, separator)
     return _of_files("csv", settings, table, held_out)
@@ -107,6 +106,12 @@ def _of_files(name: str, settings: dict[str, Any], table: pa.Table, test: pa.Tab
     return replace(problem, recipe=recipe_of(name, settings))
 
 
+def check_separator(separator: Any) -> None:
+    """What stands between the values of a line."""
+    if not isinstance(separator, str) or len(separator) != 1:
+        raise ValueError(f"separator must be one character, found {shown(separator)}")
+
+
 def recipe_of(name: str, settings: dict[str, Any]) -> Recipe:
     """How a task of files is written in a settings file; nothing where the model is the user's own."""
     if not isinstance(settings["model"], str):
@@ -127,7 +132,7 @@ def made_of(
     """A problem of two tables. `client` is a column, or an array with the id of each row's client."""
     flag("standardise", standardise)
     clients = [client] if isinstance(client, str) else []
-    names = _features(table, target, clients, features)
+    names = columns_of_features(table, target, clients, features)
     columns = columns_of("frame", table, [*names, target, *clients])
     inputs = {name: columns[name] for name in names}
     encoding = Encoding.of(inputs)
@@ -145,7 +150,7 @@ def made_of(
     return replace(problem, names=said)
 
 
-def _features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
+def columns_of_features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
     """The columns of the inputs."""
     for name in (target, *clients):
         require_column("frame", table, name)
