@@ -62,7 +62,7 @@ def pack(
         numbered = numbering("y", y, kind, classes)
         clients = _by_id(x, y, client_ids)
     task = _Task(kind, numbered, integers, test, from_data=numbered.has_names and classes is None)
-    return _written(folder, force, task, lambda _: map(task.clean, clients), on_progress)
+    return _written(folder, force, lambda _: (task, map(task.clean, clients)), on_progress)
 
 
 def pack_files(
@@ -90,19 +90,16 @@ def pack_files(
     """
     known("kind", kind, MEASURES)
     several = [paths] if isinstance(paths, str | Path) else list(paths)
-    options = {"target": target, "client": client, "features": features, "test": test}
+    options: dict[str, Any] = {"target": target, "client": client, "features": features, "test": test}
     options |= {"shape": shape, "separator": separator, "kind": kind, "classes": classes}
 
-    def told(done: int) -> None:
-        on_progress("counting rows", done, 0)
+    def sorted_rows(scratch: Path) -> tuple[_Task, Iterator[Client]]:
+        found = files_as_rows(several, options, lambda done: on_progress("counting rows", done, 0))
+        task = _Task(kind, found.numbered, False, found.test, found.from_data, found.features)
+        rows = map(task.clean, found.parts())  # as they will be stored, before they are sorted
+        return task, client_after_client(found.counts, rows, scratch, on_progress)
 
-    found = files_as_rows(several, options, told)
-    task = _Task(kind, found.numbered, False, found.test, found.from_data, found.features)
-    # As they will be stored, before they are sorted.
-    rows = (task.clean(part) for part in found.parts())
-    return _written(
-        folder, force, task, lambda scratch: client_after_client(found.counts, rows, scratch, on_progress), on_progress
-    )
+    return _written(folder, force, sorted_rows, on_progress)
 
 
 @dataclass(frozen=True)
@@ -130,33 +127,53 @@ class _Task:
 
 
 def _written(
-    folder: str | Path, force: bool, task: _Task, clients: Callable[[Path], Iterator[Client]], tell: Tell
+    folder: str | Path, force: bool, begin: Callable[[Path], tuple[_Task, Iterator[Client]]], tell: Tell
 ) -> Store:
-    """Clients that are clean, and what they are all tested on. `clients` is told where it may write meanwhile."""
+    """The store of clients that are clean. `begin` is called once the folder is ours, with a place for scratch."""
     flag("force", force)
-    labels, held_out, numbered = set[int](), None, task.numbered
-    one = np.empty(0)
     with Writer(folder, force) as writer:
-        for name, x, y in clients(writer.folder):
+        task, clients = begin(writer.folder)
+        labels = _Seen(task)
+        for name, x, y in clients:
             writer.add(None if name is None else str(name), x, y)
-            if writer.clients == 1:
-                one = y[:0]
-                if task.test is not None:
-                    numbered, held_out = tested(task.test, numbered, x, y, task.kind)
-                    writer.test(*held_out)
-            if task.kind == "classification":
-                labels.update(y.tolist())
+            labels.add(x, y)
+            if writer.clients == 1 and labels.test is not None:
+                writer.test(*labels.test)
             if writer.clients % EVERY == 0:
                 tell("writing clients", writer.clients, 0)
         tell("writing clients", writer.clients, 0)
-        seen = np.array(sorted(labels), one.dtype) if labels else one
-        if labels:
-            check_classes("y", seen, writer.examples)
-        if labels and held_out is not None:
-            warn_of_unseen(seen, held_out[1], numbered.names)
-        outputs = outputs_of(seen, held_out, numbered, task.kind) if writer.clients else 1
-        writer.finish(task.kind, outputs, numbered.names, task.features, task.from_data)
+        outputs = labels.outputs(writer.examples)
+        writer.finish(task.kind, outputs, labels.numbered.names, task.features, task.from_data)
     return Store(folder)
+
+
+class _Seen:
+    """The classes that were there, and those of the test, whose examples are of the kind of the first client's."""
+
+    def __init__(self, task: _Task) -> None:
+        self._task, self.numbered = task, task.numbered
+        self._one: Array | None = None
+        self._labels = set[int]()
+        self.test: tuple[Array, Array] | None = None
+
+    def add(self, x: Array, y: Array) -> None:
+        """One more client's."""
+        if self._one is None:
+            self._one = y[:0]
+            if self._task.test is not None:
+                self.numbered, self.test = tested(self._task.test, self.numbered, x, y, self._task.kind)
+        if self._task.kind == "classification":
+            self._labels.update(y.tolist())
+
+    def outputs(self, examples: int) -> int:
+        """The number of classes, or of a regression's numbers."""
+        assert self._one is not None  # since a store has clients
+        seen = np.array(sorted(self._labels), self._one.dtype) if self._labels else self._one
+        if self._task.kind == "classification":
+            check_classes("y", seen, examples)
+            if self.test is not None:
+                warn_of_unseen(seen, self.test[1], self.numbered.names)
+        return outputs_of(seen, self.test, self.numbered, self._task.kind)
 
 
 def _begun(examples: Any, kind: str, classes: Sequence[Any] | None) -> tuple[Iterator[Client], Numbering]:

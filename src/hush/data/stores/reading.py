@@ -111,12 +111,16 @@ class Store:
 
     def _fill(self, runs: "_Runs", x: Array, y: Array, begin: int, end: int) -> None:
         """Read these rows of what was asked for."""
-        inputs, targets = (memoryview(part.reshape(-1).view(np.uint8)) for part in (x, y))
+        inputs, targets = (part.reshape(-1).view(np.uint8).data for part in (x, y))
         width, target_width = self.facts.x.width, self.facts.y.width
         for file, x_at, y_at, first, last in runs.between(begin, end):
-            with self._descriptor(file) as descriptor:
+            descriptor, is_kept = self._opened(file)
+            try:
                 self._fetch(file, descriptor, inputs[first * width : last * width], x_at)
                 self._fetch(file, descriptor, targets[first * target_width : last * target_width], y_at)
+            finally:
+                if not is_kept:
+                    os.close(descriptor)
 
     def _fetch(self, file: int, descriptor: int, room: memoryview, place: int) -> None:
         while room:
@@ -128,23 +132,18 @@ class Store:
                 raise Damaged(f"{self._path(file)} ends before byte {place:,}, where examples should be: it was cut")
             room, place = room[count:], place + count
 
-    @contextlib.contextmanager
-    def _descriptor(self, file: int) -> Iterator[int]:
-        descriptor = self._open.get(file)
-        if descriptor is not None:
-            yield descriptor
-            return
+    def _opened(self, file: int) -> tuple[int, bool]:
+        """A file's descriptor, and whether it stays open for others."""
+        kept = self._open.get(file)
+        if kept is not None:
+            return kept, True
         try:
             descriptor = os.open(self._path(file), os.O_RDONLY)
         except OSError as error:
             raise Damaged(f"{self._path(file)} cannot be opened: {error}") from error
         with self._lock:
-            kept = len(self._open) < MOST_OPEN and self._open.setdefault(file, descriptor) == descriptor
-        try:
-            yield descriptor
-        finally:
-            if not kept:
-                os.close(descriptor)
+            is_kept = len(self._open) < MOST_OPEN and self._open.setdefault(file, descriptor) == descriptor
+        return descriptor, is_kept
 
     def _path(self, file: int) -> Path:
         return self.folder / EXAMPLES.format(file)

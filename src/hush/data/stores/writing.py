@@ -39,6 +39,7 @@ class Writer:
         self._claim = claimed(folder, replace)
         self.clients = self.examples = 0
         self._columns: tuple[Column, Column] | None = None  # x and y, as the first client has them
+        self._like: tuple[Any, ...] = ()  # the same, quick to compare
         self._digest, self._test = Digest(), 0
         self._waiting: list[tuple[str, Array, Array]] = []
         self._rows = 0  # of those who wait
@@ -82,17 +83,20 @@ class Writer:
             raise ValueError(
                 f"client {shown(name)} must have as many inputs as targets, one or more, found {len(x)} and {len(y)}"
             )
+        if self.clients >= LARGEST or len(y) > LARGEST:
+            raise ValueError(f"a store has at most {LARGEST:,} clients, with as many examples each")
+        like = x.dtype, x.shape[1:], y.dtype, y.shape[1:]
+        if like == self._like:
+            return
         found = Column.of(x), Column.of(y)
         if self._columns is None:
             for what, column in zip("xy", found, strict=True):
                 if np.dtype(column.dtype).kind not in "iuf" or 0 in column.shape:
                     raise ValueError(f"{what} must be numbers, with features, found {column}")
-            self._columns = found
+            self._columns, self._like = found, like
         for what, here, wanted in zip("xy", found, self._columns, strict=True):
             if here != wanted:
                 raise ValueError(f"{what} of client {shown(name)} must be {wanted}, as the first's, found {here}")
-        if self.clients >= LARGEST or len(y) > LARGEST:
-            raise ValueError(f"a store has at most {LARGEST:,} clients, with as many examples each")
 
     def _flush(self) -> None:
         """Write those who wait as one batch, so that each of them lies in one piece."""
