@@ -1,7 +1,7 @@
 """The commands `hush data …`: what can be asked for, and how. The work is imported when it is needed."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -63,7 +63,7 @@ def pack(
     """
     from hush.app import packing
 
-    options = {"target": target, "client": client, "test": test, "separator": separator, "kind": kind}
+    options: dict[str, Any] = {"target": target, "client": client, "test": test, "separator": separator, "kind": kind}
     options |= {"features": packing.listed(features), "classes": packing.listed(classes)}
     packing.pack(sources, folder, options | {"shape": packing.numbers(shape)}, force, quiet)
 

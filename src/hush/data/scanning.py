@@ -10,6 +10,7 @@ import pyarrow as pa
 from hush.data.tables import check_alike, files_of, parquet_dataset, table_of
 
 PART_ROWS, PART_BYTES = 2**16, 2**26  # a part has as many rows as both allow
+BUFFER = 2**20  # bytes of a column that are read at once
 
 
 class Scan(Protocol):
@@ -38,21 +39,34 @@ class ParquetScan:
 
     def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         for path, each in zip(self._paths, self._found, strict=True):
-            # Few at once: what is read ahead counts in memory too.
-            scan = each.scanner(columns=list(columns), batch_size=_rows(each), batch_readahead=1, fragment_readahead=1)
+            schema = pa.schema([self._found[0].schema.field(name) for name in columns])
             try:
-                for batch in scan.to_batches():
-                    if batch.num_rows:
-                        yield pa.Table.from_batches([batch])
+                for fragment in each.get_fragments():
+                    yield from _of_file(fragment, schema)
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(f"{self._what} {path} cannot be read as Parquet: {error}") from error
 
 
-def _rows(dataset: Any) -> int:
-    """How many rows of these files make a part."""
-    found = next(iter(dataset.get_fragments())).metadata
-    size = sum(found.row_group(group).total_byte_size for group in range(found.num_row_groups))
-    return int(max(1, min(PART_ROWS, PART_BYTES * found.num_rows // max(1, size))))
+def _of_file(fragment: Any, schema: pa.Schema) -> Iterator[pa.Table]:
+    """A file in parts. A scan of Arrow's datasets would read all of it ahead, however slowly it is taken."""
+    from pyarrow import dataset, parquet
+
+    folders = dataset.get_partition_keys(fragment.partition_expression)
+    with parquet.ParquetFile(fragment.path, buffer_size=BUFFER) as file:
+        here = [name for name in schema.names if name not in folders]
+        for batch in file.iter_batches(_rows(file.metadata), columns=here):
+            found = {name: batch.column(name) for name in here}
+            found |= {
+                name: pa.repeat(pa.scalar(folders[name]), batch.num_rows) for name in schema.names if name in folders
+            }
+            if batch.num_rows:
+                yield pa.table({name: found[name] for name in schema.names}).cast(schema)
+
+
+def _rows(metadata: Any) -> int:
+    """How many rows of a file make a part, by what they weigh before they are compressed."""
+    size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    return int(max(1, min(PART_ROWS, PART_BYTES * metadata.num_rows // max(1, size))))
 
 
 class CsvScan:

@@ -169,7 +169,9 @@ class Store:
     def _table(self, name: str) -> Any:
         path = self.folder / name
         try:
-            return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            table.validate(full=True)  # what a damaged file says of places in memory must not be believed
+            return table
         except (pa.ArrowException, OSError) as error:
             raise Damaged(f"{path} cannot be read as an Arrow file: {error}") from error
 
