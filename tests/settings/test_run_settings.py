@@ -40,6 +40,7 @@ OTHERS = {
     "most_samples": 50,
     "clients_at_once": 1,
     "devices": 1,
+    "streamed": True,
 }
 
 

@@ -61,6 +61,7 @@ ABSENT = (
     ".lock",
     manifest.NAME,
     "journal.jsonl",
+    "client_states.bin",
     "clients.png",
     "trace.png",
     "density.png",

@@ -106,7 +106,8 @@ def test_what_is_refused(unequal, quadratic):
 def test_a_part_with_room_to_spare_is_the_same_part(unequal, room):
     part = unequal.restrict([5, 2, 4])
     padded = part.padded(room)
-    assert padded.population.sizes.shape == (room.clients,) and padded.train.y.shape == (room.examples,)
+    assert padded.population.sizes.shape == (room.clients,)
+    assert padded.train.y.shape == (room.examples,)
     params = unequal.init(root(1))
     for client in (2, 4, 5):
         rows = jnp.arange(int(unequal.client(client).size))

@@ -6,6 +6,7 @@ from inspect import Parameter, signature
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from hush.cohort import Everyone, Uniform
+from hush.core.algorithm import named
 from hush.core.check import number
 from hush.core.contract import Cohort
 from hush.core.grid import Grid
@@ -74,6 +75,16 @@ def trained(function: Function) -> Function:
     hints = {each.name: get_type_hints(local_sgd)[each.name] for each in shared}
     checked.__annotations__ = {**{n: h for n, h in get_type_hints(function).items() if n != "training"}, **hints}
     return checked  # type: ignore[return-value]
+
+
+def by_name(function: Function) -> Function:
+    """What the function makes is called by its name."""
+
+    @wraps(function)
+    def made(*arguments: Any, **keywords: Any) -> Any:
+        return named(function(*arguments, **keywords), function.__name__)
+
+    return made  # type: ignore[return-value]
 
 
 def as_rate(lr: Rate, name: str = "lr") -> Rate:

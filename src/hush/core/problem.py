@@ -198,6 +198,11 @@ class Problem(Part):
         """Columns that follow from the measures of all rows and are no weighted sums themselves, such as perplexity."""
         return {}
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether clients' examples lie elsewhere than in memory: read as they are needed, never all to evaluate."""
+        return False
+
     def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Problem":
         """The same problem with only these clients in it, under their own numbers: what a device holds, or a block."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to take some of its clients")

@@ -1,5 +1,6 @@
 """What a run admits: an algorithm and a problem, a budget that pays, and room for all."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -7,12 +8,12 @@ from jax.sharding import Mesh
 
 from hush.core import memory
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.check import shown
+from hush.core.check import flag, shown
 from hush.core.costs import bits_of_round
 from hush.core.flat import flat_shape
 from hush.core.grid import Grid
 from hush.core.keys import root
-from hush.core.problem import Population, Problem
+from hush.core.problem import Population, Problem, Room
 from hush.execution import engine
 from hush.execution.mesh import LANES
 
@@ -62,6 +63,19 @@ def _found(value: Any) -> str:
     return f"found {type(value).__name__}: {shown(value)}"
 
 
+def check_streamed(streamed: bool, problem: Problem) -> None:
+    """Refuse what cannot be brought to the devices some clients at a time, or cannot all be there."""
+    flag("streamed", streamed)
+    if not streamed and problem.is_stored:
+        raise ValueError("the clients of this task lie on disk and come as they are needed: streamed must not be False")
+    if streamed:
+        try:
+            problem.restrict([0]).padded(Room(1, int(problem.population.sizes[0])))
+            problem.without_clients()
+        except NotImplementedError as error:
+            raise ValueError(f"this problem cannot be streamed: {error}") from error
+
+
 def check_budget(algorithm: Algorithm | InTurn, problem: Problem, bit_budget: float | None) -> None:
     """Refuse a budget that the first round alone would overspend."""
     if bit_budget is not None and (cost := bits_of_round(algorithm, problem)) > bit_budget:
@@ -85,17 +99,25 @@ def check_memory(
     rounds: int,
     watch: bool = False,
     limited: bool = False,
+    streamed: Mapping[str, int] | None = None,
 ) -> None:
-    """Refuse a run that this machine has no memory for: states, data on every device, logs and the ledger."""
-    state = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited), root(0))
+    """Refuse a run that this machine has no memory for: states, data on every device, logs and the ledger.
+
+    `streamed` is what clients' data and states take where not all of them lie on the devices.
+    """
+    everyone = None if streamed is None else 0
+    state = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited, everyone), root(0))
     clients, phases = problem.population.clients, len(algorithm.phases)
     on_cpu = jax.default_backend() == "cpu"
     devices, groups = (laid_out.size, 1) if on_cpu else (1, laid_out.shape[LANES])
     on_each = -(-lanes // groups)
-    parts = {
-        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server),
+    resident = {
         f"what {clients:,} clients remember": on_each * memory.size_of(state.clients),
         f"copies of the data for {devices} devices": (devices - 1) * memory.size_of(problem),
+    }
+    of_clients = resident if streamed is None else {n: size * devices // laid_out.size for n, size in streamed.items()}
+    parts = of_clients | {
+        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server),
         f"the logs of {rounds} rounds": on_each * rounds * places * LOGGED * phases,
         # Of one lane at a time, and whole on every device.
         "all messages of a round, each by itself": devices
@@ -103,6 +125,8 @@ def check_memory(
     }
     ledger = {"the ledger of every lane and client": lanes * clients * 8 * (3 + phases)}
     advice = "make fewer repetitions, fewer points of a sweep, fewer clients, a smaller model or fewer devices"
+    if streamed is None:
+        advice += ", or let only the clients of the next rounds lie on the devices: streamed=True"
     if on_cpu:
         memory.check_room("this run", {name: size for name, size in (parts | ledger).items() if size}, advice)
     else:

@@ -23,8 +23,10 @@ from hush.core.keys import Key, at
 from hush.core.ledger import Log
 from hush.core.problem import Problem, Vector
 from hush.core.round import channel_key, next_round, phase_key
+from hush.core.round import draw as draw_of
 from hush.execution.mesh import CLIENTS, LANES
 from hush.execution.phase import Layout, one_phase
+from hush.execution.window import Window
 
 
 class RunState(NamedTuple):
@@ -45,18 +47,21 @@ class RunInputs(NamedTuple):
     layout: Layout
     watch: bool = False  # whether to keep what each client did, and not only means
     allowance: jax.Array | tuple[()] = ()  # [lanes, N], after how many rounds a client declines to take part
+    window: Window | None = None  # the rounds whose clients lie on the devices; None is all of both
 
 
-def start(algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool, limited: bool) -> RunState:
-    """The state before the first round of one lane."""
+def start(
+    algorithm: Algorithm | InTurn, problem: Problem, key: Key, watch: bool, limited: bool, clients: int | None = None
+) -> RunState:
+    """The state before the first round of one lane: of all clients, or of so many."""
     model = initial(problem, at(key, "init"))
-    everyone = problem.population.clients
-    clients = tuple(
+    everyone = problem.population.clients if clients is None else clients
+    states = tuple(
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (everyone, *leaf.shape)), init_client(phase, model))
         for phase in algorithm.phases
     )
     nobody = tuple(jnp.zeros(everyone, jnp.int32) for _ in algorithm.phases) if limited else ()
-    return RunState(init_server(algorithm, model), clients, jnp.zeros_like(model) if watch else (), nobody)
+    return RunState(init_server(algorithm, model), states, jnp.zeros_like(model) if watch else (), nobody)
 
 
 def one_round(
@@ -67,15 +72,23 @@ def one_round(
     state: RunState,
     layout: Layout,
     allowance: jax.Array | tuple[()],
+    window: Window | None,
 ) -> tuple[RunState, tuple[Log, ...]]:
     """All phases of round `number` of one lane."""
     server, clients, taken, logs = state.server, list(state.clients), list(state.taken), []
     last_move = None if isinstance(state.moved, tuple) else state.moved
     for index, phase in enumerate(algorithm.phases):
         key, air = phase_key(lane, number, index), channel_key(lane, index)
-        left = jnp.asarray(allowance) - taken[index] if taken else None
+        if window is None:
+            left = jnp.asarray(allowance) - taken[index] if taken else None
+            draw = draw_of(phase, key, problem.population, server["round"], left)
+            kept = draw.ids
+        else:
+            draw = window.draw(index, number)
+            kept = window.kept(draw.ids)
+        limited = not isinstance(allowance, tuple)
         server, clients[index], log = one_phase(
-            phase, problem, key, server, clients[index], layout, last_move, left, air
+            phase, problem, key, server, clients[index], layout, last_move, draw, kept, air, limited
         )
         if taken:
             taken[index] = taken[index].at[log.ids].add(log.active)
@@ -101,17 +114,28 @@ def over_lanes(function: Callable[..., Any], lanes_at_once: int) -> Callable[...
     return mapped
 
 
-def on_mesh(function: Callable[..., Any], layout: Layout, fixed: Any, lanes: Any, shared: Any = ()) -> Any:
-    """Run `function(fixed, lanes, shared)` on every device; lanes are cut along their axis, the rest is whole."""
+def on_mesh(
+    function: Callable[..., Any], layout: Layout, data: Any, lanes: Any, shared: Any = (), apart: bool = False
+) -> Any:
+    """Run `function(data, lanes, shared)` on every device; lanes are cut along their axis, the rest is whole.
+
+    With `apart` every device has data of its own, [groups of lanes, devices for clients, …].
+    """
+
+    def on_device(data: Any, lanes: Any, shared: Any) -> Any:
+        own = jax.tree.map(lambda leaf: leaf[0, 0], data) if apart else data
+        return function(own, lanes, shared)
+
+    placed = P(LANES, CLIENTS) if apart else P()
     return jax.shard_map(
-        function, mesh=layout.mesh, in_specs=(P(), P(LANES), P()), out_specs=P(LANES), check_vma=False
-    )(fixed, lanes, shared)
+        on_device, mesh=layout.mesh, in_specs=(placed, P(LANES), P()), out_specs=P(LANES), check_vma=False
+    )(data, lanes, shared)
 
 
 @eqx.filter_jit(donate="all-except-first")
 def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState) -> tuple[RunState, tuple[Log, ...]]:
     """Run every lane from a first round up to a last. How many is no part of the program, so that it compiles once."""
-    (algorithm, problem, keys, layout, _, allowance), bounds = kept
+    (algorithm, problem, keys, layout, _, allowance, window), bounds = kept
     settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
     data, problem_static = eqx.partition(problem, eqx.is_array)
 
@@ -119,12 +143,12 @@ def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState
         whole_problem = eqx.combine(data, problem_static)
         first, stop = bounds
 
-        def one_lane(settings: Any, key: Key, allowance: Any, state: RunState) -> Any:
+        def one_lane(settings: Any, key: Key, allowance: Any, window: Window | None, state: RunState) -> Any:
             whole_algorithm = eqx.combine(settings, algorithm_static)
 
             @partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
             def step(number: jax.Array, state: RunState) -> Any:
-                return one_round(whole_algorithm, whole_problem, key, number, state, layout, allowance)
+                return one_round(whole_algorithm, whole_problem, key, number, state, layout, allowance, window)
 
             def body(number: jax.Array, so_far: Any) -> Any:
                 state, log = step(number, so_far[0])
@@ -136,17 +160,17 @@ def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    return on_mesh(rounds, layout, data, (settings, keys, allowance, state), bounds)
+    return on_mesh(rounds, layout, data, (settings, keys, allowance, window, state), bounds, window is not None)
 
 
 @eqx.filter_jit
-def begin(fixed: RunInputs) -> RunState:
-    """The state of every lane before its first round."""
+def begin(fixed: RunInputs, clients: int | None = None) -> RunState:
+    """The state of every lane before its first round: of all clients, or of so many."""
     settings, static = eqx.partition(fixed.algorithm, eqx.is_array)
     limited = not isinstance(fixed.allowance, tuple)
 
     def one_lane(settings: Any, key: Key) -> RunState:
-        return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited)
+        return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited, clients)
 
     return jax.vmap(one_lane)(settings, fixed.keys)
 
@@ -171,40 +195,66 @@ def measure(problem: Problem, models: jax.Array, layout: Layout) -> dict[str, ja
 
 
 @eqx.filter_jit
-def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
-    """Every measure of every lane on each client's own examples [lanes, N]: of the global model, and of its own.
+def measure_parts(parts: Problem, counts: jax.Array, models: jax.Array, layout: Layout) -> dict[str, jax.Array]:
+    """What the measures of every lane's model [lanes, d] get from a part of the clients on each device.
 
-    Measures of personal models are called `personal_…`. The clients are cut over the devices, one after the other.
+    `counts` says of each device whether its part counts: 1, or 0 for one that is there to fill the mesh.
     """
-    algorithm, layout = inputs.algorithm, inputs.layout
-    settings, algorithm_static = eqx.partition(algorithm, eqx.is_array)
+    data, static = eqx.partition(parts, eqx.is_array)
+
+    def of_lanes(own: Any, models: Any, _: Any) -> Any:
+        (data, counts), lanes_at_once = own, layout.lanes_at_once
+        part = eqx.combine(data, static)
+
+        def one_lane(model: Vector) -> Any:
+            found = measures(part, unravelled(part, model))
+            return lax.psum(jax.tree.map(lambda value: jnp.where(counts > 0, value, 0), found), CLIENTS)
+
+        return over_lanes(one_lane, lanes_at_once)(models)
+
+    return on_mesh(of_lanes, layout, (data, counts), models, apart=True)
+
+
+@eqx.filter_jit
+def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
+    """Every measure of every lane on each client's own examples: of the global model, and of its own.
+
+    Measures of personal models are called `personal_…`. The clients 0, 1, … are dealt to the devices, one after the
+    other: [lanes, N or a few more]. Of a window, the clients that it has on each device: [lanes, places · devices].
+    """
+    layout, clients = inputs.layout, inputs.problem.population.clients
+    settings, algorithm_static = eqx.partition(inputs.algorithm, eqx.is_array)
     data, static = eqx.partition(inputs.problem, eqx.is_array)
-    clients, devices = inputs.problem.population.clients, layout.mesh.shape[CLIENTS]
+    devices, window = layout.mesh.shape[CLIENTS], inputs.window
 
     def of_lanes(data: Any, lanes: Any, _: Any) -> Any:
         problem = eqx.combine(data, static)
+        if window is None:  # each device takes every so manieth of all clients
+            who = jnp.arange(-(-clients // devices)) * devices + lax.axis_index(CLIENTS)
+        else:  # each has its own, and places for more, of which nobody has the number
+            who = problem.population.numbers
 
-        def one_lane(settings: Any, model: Vector, memories: Any) -> Any:
+        def one_lane(settings: Any, window: Window | None, model: Vector, memories: Any) -> Any:
             rule = eqx.combine(settings, algorithm_static).phases[-1].local  # of the phase that moves the model
 
-            def one_client(turn: jax.Array) -> Any:
-                client = jnp.minimum(turn * devices + lax.axis_index(CLIENTS), clients - 1)
+            def one_client(client: jax.Array) -> Any:
+                client = jnp.minimum(client, clients - 1)
+                place = client if window is None else window.kept(client)
                 holder = problem.client(client)
                 found = own_measures(holder, unravelled(problem, model))
-                own = rule.personal(model, jax.tree.map(lambda leaf: leaf[client], memories))
+                own = rule.personal(model, jax.tree.map(lambda leaf: leaf[place], memories))
                 if own is not None:
                     personal = own_measures(holder, unravelled(problem, own))
                     found |= {f"personal_{name}": value for name, value in personal.items()}
                 return found
 
-            each = lax.map(one_client, jnp.arange(-(-clients // devices)))
-            gathered = jax.tree.map(lambda leaf: lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1), each)
-            return jax.tree.map(lambda leaf: leaf[:clients], gathered)
+            each = lax.map(one_client, who)
+            return jax.tree.map(lambda leaf: lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1), each)
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    memories = state.clients[-1]["local"]
-    return on_mesh(of_lanes, layout, data, (settings, state.server["model"], memories))
+    lanes = settings, window, state.server["model"], state.clients[-1]["local"]
+    return on_mesh(of_lanes, layout, data, lanes, apart=window is not None)
 
 
 def has_personal_models(inputs: RunInputs, state: RunState) -> bool:

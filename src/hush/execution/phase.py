@@ -10,7 +10,8 @@ from jax.sharding import Mesh
 
 from hush.core import round as rounds
 from hush.core.algorithm import Algorithm
-from hush.core.contract import Info, Mixing, State, Statistics
+from hush.core.check import LARGEST
+from hush.core.contract import Draw, Info, Mixing, State, Statistics
 from hush.core.keys import Key
 from hush.core.ledger import Log
 from hush.core.norms import norm, power_of_two, reciprocal
@@ -65,22 +66,24 @@ def one_phase(
     clients: State,
     layout: Layout,
     last_move: Vector | None,
-    left: jax.Array | None,
+    draw: Draw,
+    kept: jax.Array,
     air: Key,
+    empty: bool,
 ) -> tuple[State, State, Log]:
     """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with all others'.
 
+    `kept` [K] is where in `clients` the state of each who was drawn is; `empty` whether places may be without anybody.
     With `last_move`, how the last round moved the model, clients are watched: see `watched`.
     """
     number, aware, each = server["round"], phase.channel.aware, phase.channel.hands_each
     held = aware or each  # all messages, until they meet
-    draw = rounds.draw(phase, key, problem.population, number, left)
     mixing = None if aware else rounds.mix(phase, air, draw, number, Statistics())
     turns = share_out(draw.ids.shape[0], layout)
     broadcast = rounds.broadcast_of_round(phase, key, server)
 
-    def one_client(client: jax.Array) -> Any:
-        state = jax.tree.map(lambda leaf: leaf[client], clients)
+    def one_client(client: jax.Array, place: jax.Array) -> Any:
+        state = jax.tree.map(lambda leaf: leaf[place], clients)
         own = rounds.client_key(key, client)
         message, memory, info = rounds.local_step(phase, own, broadcast, state["local"], problem.client(client))
         if last_move is not None:
@@ -89,11 +92,11 @@ def one_phase(
         return answer.sent, answer.state, info | answer.info
 
     @partial(jax.jit, inline=True)  # traced once, for its shapes and for the scan
-    def one_turn(who: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
+    def one_turn(who: jax.Array, where: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
         if turns.width == 1:
-            sent, state, info = jax.tree.map(lambda leaf: leaf[None], one_client(who[0]))
+            sent, state, info = jax.tree.map(lambda leaf: leaf[None], one_client(who[0], where[0]))
         else:
-            sent, state, info = jax.vmap(one_client)(who)
+            sent, state, info = jax.vmap(one_client)(who, where)
         bits = info.pop("bits").where(active & (not phase.channel.analogue))
         # An inactive place computes something all the same: it must not count, even when that is not a number.
         sent = jax.tree.map(lambda part: jnp.where(active[:, None], part, 0), sent)
@@ -102,19 +105,19 @@ def one_phase(
         seen = info if last_move is not None else {}
         return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if held else {})
 
-    kinds = (jnp.int32, bool, jnp.float32)
+    kinds = (jnp.int32, jnp.int32, bool, jnp.float32)
     shapes = jax.eval_shape(one_turn, *(jax.ShapeDtypeStruct((turns.width,), kind) for kind in kinds))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
     def add_turn(total: Any, turn: Any) -> Any:
-        if turns.padding or phase.cohort.padded or left is not None:
-            part, kept = lax.cond(jnp.any(turn[1]), one_turn, lambda *_: nothing, *turn)
+        if turns.padding or phase.cohort.padded or empty:
+            part, left = lax.cond(jnp.any(turn[2]), one_turn, lambda *_: nothing, *turn)
         else:
-            part, kept = one_turn(*turn)
-        return jax.tree.map(jnp.add, total, part), kept
+            part, left = one_turn(*turn)
+        return jax.tree.map(jnp.add, total, part), left
 
     weights = draw.weights if mixing is None else mixing.coefficients
-    work = tuple(map(turns.of_this_device, (draw.ids, draw.active, weights)))
+    work = tuple(map(turns.of_this_device, (draw.ids, kept, draw.active, weights)))
     total, (states, bits, seen, norms, messages) = lax.scan(add_turn, nothing[0], work)
     received, info = lax.psum(total, CLIENTS)
     if mixing is None:
@@ -125,7 +128,7 @@ def one_phase(
         received = rounds.hand_on(mixing, draw.active, jax.tree.map(turns.of_all_devices, messages))
     else:
         received = rounds.add_noise(key, mixing, received)
-    where = jnp.where(draw.active, draw.ids, problem.population.clients)  # a write out of range is dropped
+    where = jnp.where(draw.active, kept, LARGEST)  # a write out of range is dropped
     clients = jax.tree.map(lambda old, new: old.at[where].set(turns.of_all_devices(new), mode="drop"), clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
     energy = jnp.square(mixing.transmit * turns.of_all_devices(norms))

@@ -1,6 +1,7 @@
 """A simulation as the host sees it: lanes that are advanced a few rounds at a time, evaluated, saved and restored."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,11 +16,13 @@ from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
 from hush.core.rehearsal import places_of, rehearse
 from hush.execution import engine, mesh
-from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
+from hush.execution.admission import check_budget, check_memory, check_pair, check_streamed, rounds_at_once
 from hush.execution.affording import affordable
 from hush.execution.lanes import Lane, Sweep, check_points, keys, lay_out, with_lanes
 from hush.execution.layout import choose
 from hush.execution.phase import Layout
+from hush.execution.resident import Resident, Supply, of_shape
+from hush.execution.streamed import Streamed, one_client_of
 
 CHECKPOINTED = "carry"  # how the names of a state's arrays begin in a checkpoint
 Seen = dict[str, np.ndarray[Any, Any]]  # lane, round, client and what was seen of it: columns of one length
@@ -63,7 +66,13 @@ class Simulation:
         watch: bool = False,
         allowance: np.ndarray[Any, Any] | None = None,
         bit_budget: float | None = None,
+        streamed: bool | None = None,
+        states_file: Path | None = None,
     ) -> None:
+        """`streamed` is whether only the clients of the next rounds lie on the devices; else those of a store do so.
+
+        What their clients remember then lies in `states_file`, or in a file that goes with the process.
+        """
         check_pair(algorithm, problem)
         check_seed("seed", seed)
         check(algorithm)
@@ -74,21 +83,36 @@ class Simulation:
             phase.server.check(each)
         self.lanes = lay_out(repetitions, sweep) if lanes is None else list(lanes)
         check_points(algorithm, [lane.settings for lane in self.lanes])
-        rehearse(algorithm, problem)
+        self.streamed = problem.is_stored if streamed is None else streamed
+        check_streamed(self.streamed, problem)
+        self._like = one_client_of(problem) if self.streamed else problem
+        rehearse(algorithm, self._like)
         check_budget(algorithm, problem, bit_budget)
         at_once = rounds_at_once(len(self.lanes), max(places), len(places))
-        over = mesh.make(len(self.lanes), devices)
-        check_memory(algorithm, problem, len(self.lanes), max(places), over, at_once, watch, allowance is not None)
+        over, limited = mesh.make(len(self.lanes), devices), allowance is not None
+        if not self.streamed:
+            check_memory(algorithm, problem, len(self.lanes), max(places), over, at_once, watch, limited)
         self.round = 0
         self.stopped_by = ""  # what the last round that was not paid for ran out of
         self.problem = problem
-        laid_out = choose(algorithm, problem, max(places), len(self.lanes), clients_at_once, devices, at_once)
-        spread = mesh.place(with_lanes(algorithm, self.lanes), laid_out.mesh, mesh.LANES)
-        placed = mesh.place(problem, laid_out.mesh)
-        lane_keys = mesh.place(keys(seed, self.lanes), laid_out.mesh, mesh.LANES)
+        laid_out = choose(algorithm, self._like, max(places), len(self.lanes), clients_at_once, devices, at_once)
+        with_settings, lane_keys = with_lanes(algorithm, self.lanes), keys(seed, self.lanes)
+        spread, spread_keys = (mesh.place(part, laid_out.mesh, mesh.LANES) for part in (with_settings, lane_keys))
+        self.placed = mesh.place(problem.without_clients() if self.streamed else problem, laid_out.mesh)
         limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
-        self._inputs = engine.RunInputs(spread, placed, lane_keys, laid_out, watch, limits)
-        self._state: engine.RunState = mesh.place(engine.begin(self._inputs), laid_out.mesh, mesh.LANES)
+        self._inputs = engine.RunInputs(spread, self.placed, spread_keys, laid_out, watch, limits)
+        begun = engine.begin(self._inputs, 1 if self.streamed else None)
+        initial = jax.tree.map(lambda leaf: np.asarray(leaf[:, 0]), begun.clients)
+        self._supply: Supply
+        if self.streamed:
+            begun = begun._replace(taken=())
+            self._supply = Streamed(with_settings, problem, lane_keys, laid_out, initial, states_file, allowance)
+            check_memory(
+                algorithm, self._like, len(self.lanes), max(places), over, at_once, watch, limited, self._supply.memory
+            )
+        else:
+            self._supply = Resident(self.placed, initial, population.clients, laid_out.mesh, states_file)
+        self._state: engine.RunState = mesh.place(begun, laid_out.mesh, mesh.LANES)
         self.ledger = Ledger(len(algorithm.phases), len(self.lanes), population.clients)
         self._seen: list[Seen] = []
         self._costs = costs(algorithm, problem)
@@ -112,12 +136,17 @@ class Simulation:
             "devices": laid_out.mesh.size,
             "clients_at_once": laid_out.clients_at_once,
             "lanes_at_once": laid_out.lanes_at_once,
+            "streamed": self.streamed,
         }
 
     @property
     def dimension(self) -> int:
         """d, the number of parameters."""
         return int(self._state.server["model"].shape[1])
+
+    def end_at(self, last: int | None) -> None:
+        """After how many rounds the run ends, where that is known: nobody is brought for later ones."""
+        self._supply.last = last
 
     def advance(
         self,
@@ -134,6 +163,16 @@ class Simulation:
         """
         if not 0 <= rounds <= self.layout.rounds_at_once:
             raise ValueError(f"rounds must be from 0 to {self.layout.rounds_at_once}, found {rounds}")
+        if self._supply.covers(self.round) == 0:
+            parts, window, states = self._supply.move(self.round, self._state.clients)
+            self._inputs = self._inputs._replace(problem=parts, window=window)
+            self._state = self._state._replace(clients=states)
+        if (here := self._supply.covers(self.round)) < rounds:
+            made = self.advance(here, bit_budget, allowance, client_bit_budget)
+            if made < here:
+                return made
+            return made + self.advance(rounds - made, bit_budget, allowance, client_bit_budget)
+        self._supply.expect(self.round + rounds)
         free = bit_budget is None and allowance is None and client_bit_budget is None
         before = self._state if free else jax.tree.map(jnp.copy, self._state)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
@@ -152,22 +191,31 @@ class Simulation:
 
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""
-        found = engine.measure(self._inputs.problem, self._state.server["model"], self.layout)
-        return {name: np.asarray(value) for name, value in found.items()}
+        models = self._state.server["model"]
+        found = {name: np.asarray(value) for name, value in engine.measure(self.placed, models, self.layout).items()}
+        if not isinstance(self._supply, Streamed) or self.problem.is_stored:
+            return found
+        for parts, counts, _ in self._supply.everybody():
+            for name, value in engine.measure_parts(parts, counts, models, self.layout).items():
+                found[name] = found.get(name, 0) + np.asarray(value)
+        return found
 
     def evaluate_clients(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure on each client's own examples [lanes, N], of the global model and of the client's personal one.
 
         Only a simulation sees these: publishing them would void any privacy guarantee.
         """
-        return {name: np.asarray(each) for name, each in engine.measure_clients(self._inputs, self._state).items()}
+        if isinstance(self._supply, Streamed):
+            return self._supply.measured_clients(self._inputs, self._state)
+        found = engine.measure_clients(self._inputs, self._state)
+        return {name: np.asarray(each)[:, : self.problem.population.clients] for name, each in found.items()}
 
     @property
     def has_examples(self) -> bool:
         """Whether clients have examples of their own that a model can be evaluated on."""
         rows, vector = jnp.zeros(1, jnp.int32), jnp.zeros(self.dimension)
         try:
-            jax.eval_shape(lambda: self.problem.client(0).evaluate(unravelled(self.problem, vector), rows))
+            jax.eval_shape(lambda: self._like.client(0).evaluate(unravelled(self._like, vector), rows))
         except NotImplementedError:
             return False
         return True
@@ -189,42 +237,46 @@ class Simulation:
         return self._seen[0] if self._seen else {}
 
     @property
-    def placed(self) -> Problem:
-        """The problem as it lies on the devices."""
-        return self._inputs.problem
-
-    @property
     def server(self) -> Any:
         """The server's state, every leaf [lanes, …]."""
         return self._state.server
 
     @property
     def clients(self) -> Any:
-        """The clients' states, one for each phase, every leaf [lanes, N, …]."""
+        """The states of the clients that lie on the devices, one for each phase, every leaf [lanes, N, …]."""
         return self._state.clients
 
     def state(self) -> dict[str, np.ndarray[Any, Any]]:
         """All that a checkpoint must hold, as named arrays."""
-        leaves = jax.tree_util.tree_flatten_with_path(self._state)[0]
+        leaves = jax.tree_util.tree_leaves_with_path(self._apart_from_clients())
         carried = {f"{CHECKPOINTED}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
+        carried |= self._supply.checkpoint(self._state.clients)
         ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
         seen = {f"seen/{name}": values for name, values in self.seen.items()}
         return carried | ledger | seen | {"round": np.array(self.round)}
 
+    def _apart_from_clients(self) -> engine.RunState:
+        """The state without what clients remember, and in how many rounds they took part, which the ledger has."""
+        return self._state._replace(clients=(), taken=())
+
+    def saved(self) -> None:
+        """The last state is on the disk: what only an earlier one needs may go."""
+        self._supply.saved()
+
     def restore(self, state: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a state of the same algorithm, problem and lanes."""
-        leaves, structure = jax.tree_util.tree_flatten_with_path(self._state)
-        found = []
-        for path, leaf in leaves:
+        """Go on from a state of the same algorithm, problem and lanes, wherever its clients lay."""
+
+        def one(path: Any, leaf: Any) -> Any:
             name = f"{CHECKPOINTED}{jax.tree_util.keystr(path)}"
-            if name not in state or state[name].shape != leaf.shape:
-                shape = state[name].shape if name in state else "nothing"
-                raise ValueError(
-                    f"the checkpoint is of another run: {name} should have shape {leaf.shape}, found {shape}"
-                )
-            found.append(jnp.asarray(state[name], leaf.dtype))
-        self._state = mesh.place(jax.tree.unflatten(structure, found), self.layout.mesh, mesh.LANES)
-        self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
+            return jnp.asarray(of_shape(state, name, leaf.shape), leaf.dtype)
+
+        found = jax.tree_util.tree_map_with_path(one, self._apart_from_clients())
+        ledger = {name[7:]: value for name, value in state.items() if name.startswith("ledger/")}
+        clients = self._supply.restore(state, ledger["client_rounds"])
+        if self._state.taken:
+            found = found._replace(taken=tuple(jnp.asarray(taken, jnp.int32) for taken in ledger["client_rounds"]))
+        self._state = mesh.place(found._replace(clients=clients), self.layout.mesh, mesh.LANES)
+        self.ledger.restore(ledger)
         self.round = int(state["round"])
         seen = {name[5:]: value for name, value in state.items() if name.startswith("seen/")}
         self._seen = [seen] if seen else []

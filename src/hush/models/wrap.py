@@ -16,6 +16,7 @@ from hush.core.memory import check_room
 from hush.core.problem import Params
 from hush.models import build
 from hush.models.partly import Partly, Rebuilt
+from hush.models.parts import apart, parted, start_key
 
 
 def _parameters(module: Any) -> tuple[Params, Any]:
@@ -82,7 +83,9 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
-        return Named(model, as_image(shape), classes, options or {})
+        own, of_parts = apart(options or {})
+        named = Named(model, as_image(shape), classes, own)
+        return parted(named.rebuild(named.init(start_key())), **of_parts) if of_parts else named
     if options:
         raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
     if isinstance(model, eqx.Module):

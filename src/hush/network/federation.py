@@ -211,6 +211,9 @@ class Federation:
         rules = self.rules
         return {"devices": "over a network", "deadline": rules.deadline, "abandoned rounds": self.abandoned}
 
+    def saved(self) -> None:
+        """Nothing here waits for that."""
+
     def state(self) -> dict[str, Array]:
         """All that a checkpoint must hold, as named arrays."""
         leaves = jax.tree_util.tree_flatten_with_path(self.coordinator.server)[0]

@@ -10,29 +10,35 @@ import pandas as pd
 
 from hush.core.problem import ClientData, Problem
 from hush.tasks.problem import Supervised
-from hush.tasks.remote import held, read_arrays
+from hush.tasks.remote import TEXT, held, kind_of, outputs_of, read_arrays
+from hush.tasks.remote_text import read_text
 
 TASK = "task"  # the share of the agreement's own task, for rehearsals
 
 
 def holding(source: str, problem: Problem, client: int, label: str = "y") -> ClientData:
-    """The client's view of its data: of an .npz or .parquet file, of `module:function`, or of the task itself."""
+    """The client's view of its data: of an .npz, .parquet or .txt file, of `module:function`, or of the task itself."""
     if source == TASK:
         return problem.restrict([client]).client(client)
     if not isinstance(problem, Supervised):
         raise ValueError(f"data of one's own goes with a task of examples, found {type(problem).__name__}")
-    return held(problem, client, *_read(source, label)).client(client)
+    return held(problem, client, *_read(source, label, problem)).client(client)
 
 
-def _read(source: str, label: str) -> tuple[Any, Any]:
-    path = Path(source)
+def _read(source: str, label: str, problem: Supervised) -> tuple[Any, Any]:
+    path, of_text = Path(source), kind_of(problem) == TEXT
+    if path.suffix == (".parquet" if of_text else ".txt"):
+        what = "text, whose windows of tokens are no columns" if of_text else "no text"
+        raise ValueError(f"this task is of {what}: {source} is no data for it")
+    if path.suffix == ".txt":
+        return read_text(path, problem.train.x.shape[1], outputs_of(problem))
     if path.suffix == ".npz":
         return read_arrays(path)
     if path.suffix == ".parquet":
         return _table(path, label)
     if ":" in source:
         return _made_by(source)
-    raise ValueError(f"data must be an .npz or .parquet file, module:function or {TASK!r}, found {source!r}")
+    raise ValueError(f"data must be an .npz, .parquet or .txt file, module:function or {TASK!r}, found {source!r}")
 
 
 def _table(path: Path, label: str) -> tuple[Any, Any]:

@@ -60,5 +60,8 @@ class Advancing(Protocol):
     def state(self) -> dict[str, Array]:
         """All that a checkpoint must hold."""
 
+    def saved(self) -> None:
+        """The last state is on the disk."""
+
     def restore(self, state: Mapping[str, Array]) -> None:
         """The reverse of `state`."""

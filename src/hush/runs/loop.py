@@ -245,6 +245,7 @@ class Loop:
         if self.files is not None:
             records = pd.DataFrame(self.rows) if self.rows else None
             self.files.checkpoint(self._state(), self.fingerprint(), records)
+            self.simulation.saved()
 
     def _state(self) -> dict[str, np.ndarray[Any, Any]]:
         history = {} if self.history is None else {"history": np.array(self.history)}
@@ -252,6 +253,14 @@ class Loop:
         own = {f"{OWN}{name}": values for name, values in self.own.items()}
         told = self.promises.state() | {"seconds": np.array(self.seconds)}
         return self.simulation.state() | history | samples | own | told
+
+    def _state_if_there_is_room(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The state; where the disk is too full for what clients remember, what is known without that."""
+        try:
+            return self._state()
+        except OSError:
+            ledger = {f"ledger/{name}": value for name, value in self.simulation.ledger.state().items()}
+            return ledger | {"round": np.array(self.simulation.round)}
 
     def _described(self, status: str, message: str) -> dict[str, Any]:
         return {
@@ -278,7 +287,7 @@ class Loop:
             problem=self.simulation.problem,
             status=self._described(status, message),
             settings=self.settings,
-            state=self._state(),
+            state=self._state_if_there_is_room(),
             fingerprint=self.fingerprint,
             history=None if self.history is None else np.array(self.history),
             samples=None if self.samples is None else self.samples.posterior(self.settings),

@@ -1,6 +1,7 @@
 """What a run returns: a value. Its plots are imported when they are asked for."""
 
 import dataclasses
+import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ from hush.posterior import Posterior, is_classifier, labels
 from hush.posterior.tables import named, predictions, reliability_table, score_table
 from hush.runs.shown import as_html
 from hush.store import RunFolder
-from hush.store.files import CALIBRATION, CLIENTS, RELIABILITY, REPORT, UPDATES
+from hush.store.files import CALIBRATION, CLIENT_STATES, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
-from hush.tasks.classes import class_counts
+from hush.tasks.classes import class_counts, class_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,7 +155,9 @@ class Result:
     def save(self, folder: str | Path, replace: bool = False) -> "Result":
         """Write a run folder, as `run(folder=…)` does while it goes; with `replace`, over a run that is there."""
         with RunFolder(folder) as made:
-            made.begin(self.settings, class_counts(self.problem), replace)
+            made.begin(self.settings, class_counts(self.problem), class_names(self.problem), replace)
+            if self.folder is not None and (states := CLIENT_STATES.path(self.folder)).exists():
+                shutil.copyfile(states, CLIENT_STATES.path(made.path))
             write_all(made, self)
         return dataclasses.replace(self, folder=made.path)
 

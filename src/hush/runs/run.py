@@ -28,9 +28,10 @@ from hush.settings import RunSettings, tables_of
 from hush.settings.run import DELTA, EVALUATE_EVERY, MOST_SAMPLES, WHEN_SPENT
 from hush.stopping import listening
 from hush.store import RunFolder, Unreadable
+from hush.store.files import CLIENT_STATES
 from hush.store.fingerprint import fingerprint
 from hush.store.reading import began
-from hush.tasks.classes import class_counts
+from hush.tasks.classes import class_counts, class_names
 from hush.tasks.metrics import Asked
 from hush.tasks.problem import Supervised
 
@@ -64,6 +65,7 @@ def run(
     replace: bool = False,
     clients_at_once: int | None = None,
     devices: int | None = None,
+    streamed: bool | None = None,
     progress: bool = True,
     on_evaluate: OnEvaluate | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -95,6 +97,9 @@ def run(
     folder, resume, replace     write a run folder as the run goes; go on from the checkpoint that is in it, with the
                                 same algorithm, problem and seed; or replace the run that is in it
     clients_at_once, devices    how the work is laid out; changes no result, and is chosen for the machine if not given
+    streamed                    let only the clients of the next rounds lie on the devices, and read those of later ones
+                                meanwhile; changes no result, and is so for tasks on disk (`hush.tasks.stored`) if not
+                                given
     progress                    show how it gets on: live on a terminal and in a notebook, lines elsewhere; or nothing
     on_evaluate                 a function that is told of each evaluation once it is written, or a tracker of
                                 `hush.trackers`; where it fails, the run stops, and can be resumed
@@ -125,6 +130,7 @@ def run(
         most_samples=most_samples,
         clients_at_once=clients_at_once,
         devices=devices,
+        streamed=streamed,
     )
     for name, value in (("resume", resume), ("replace", replace), ("progress", progress)):
         flag(name, value)
@@ -169,7 +175,10 @@ def _prepared(
         watch=asked.watch,
         allowance=allowance,
         bit_budget=asked.bit_budget,
+        streamed=asked.streamed,
+        states_file=None if files is None else CLIENT_STATES.path(files.path),
     )
+    simulation.end_at(limits.last)
     described = dict(settings) if settings is not None else tables_of(algorithm, problem, asked)
     depends_on = asked.identity(retiring=allowance is not None)
     identity = functools.cache(lambda: fingerprint(algorithm, problem, depends_on))
@@ -183,7 +192,7 @@ def open_folder(files: RunFolder, loop: Loop, problem: Problem, resume: bool, re
     """Begin the folder, or go on in it: nothing is written there before all is checked."""
     state = files.reopen() if resume else None
     if state is None:  # a new run, or one that was ended before its first checkpoint
-        files.begin(loop.settings, class_counts(problem), replace or resume)
+        files.begin(loop.settings, class_counts(problem), class_names(problem), replace or resume)
         return
     try:
         loop.restore(state)

@@ -45,6 +45,7 @@ class RunSettings:
     sample_every, warm_up       take posterior samples, every so many rounds after a warm-up
     most_samples                how many are kept in memory; with a folder, all are kept on disk
     clients_at_once, devices    how the work is laid out; chosen for the machine if not given
+    streamed                    let only the clients of the next rounds lie on the devices; always so of a store on disk
     """
 
     rounds: int | None = None
@@ -69,6 +70,7 @@ class RunSettings:
     most_samples: int = field(default=MOST_SAMPLES, metadata=ALWAYS)
     clients_at_once: int | None = None
     devices: int | None = None
+    streamed: bool | None = None
 
     def __post_init__(self) -> None:
         if never_ends(self.keywords()):
@@ -86,8 +88,9 @@ class RunSettings:
         seed("seed", self.seed)
         integer("evaluate_every", self.evaluate_every)
         object.__setattr__(self, "metrics", parsed(self.metrics))
-        if self.evaluate_clients is not None:
-            flag("evaluate_clients", self.evaluate_clients)
+        for name in ("evaluate_clients", "streamed"):
+            if getattr(self, name) is not None:
+                flag(name, getattr(self, name))
         flag("watch", self.watch)
         flag("keep_models", self.keep_models)
         self._check_samples()

@@ -31,9 +31,15 @@ LOCK = File(".lock", "who is writing in this folder, or was last")
 SETTINGS = File("settings.toml", "everything as resolved; `hush run` takes it again")
 VERSIONS = File("versions.json", "what computed it")
 STATUS = File("status.json", "how it stands")
-CLASS_COUNTS = File("class_counts.npz", "of a classifier: how many examples of each class each client has")
+CLASS_COUNTS = File(
+    "class_counts.npz", "of a classifier: how many examples of each class each client has, and what classes are called"
+)
 CHECKPOINT = File(
     "checkpoint.npz", "all server and client state, all records, and a fingerprint of what the run depends on"
+)
+CLIENT_STATES = File(
+    "client_states.bin",
+    "of a streamed run: what clients remember between rounds, each with a checksum; the checkpoint says where whose is",
 )
 RECORDS_SO_FAR = File("records.csv", "a row for each lane and evaluation, appended as the run goes", grows=True)
 SAMPLES = File(
@@ -76,6 +82,7 @@ FILES = (
     STATUS,
     CLASS_COUNTS,
     CHECKPOINT,
+    CLIENT_STATES,
     RECORDS_SO_FAR,
     SAMPLES,
     JOURNAL,

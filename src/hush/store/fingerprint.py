@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn
+from hush.core.aside import Aside
 from hush.core.problem import Problem
-from hush.tasks.problem import Aside, Source
+from hush.tasks.problem import Source
 
 Array = np.ndarray[Any, Any]
 # Functions of these packages are known by their names; of any other, the source is part of what a run depends on.
@@ -105,7 +106,7 @@ def _short(name: str) -> str:
 def _texts(value: Any, name: str, schedule: Callable[[str, Any], str | None]) -> Iterator[tuple[str, str]]:
     """Every part of a value by its dotted name."""
     inner: Sequence[tuple[Any, Any]] = ()
-    if isinstance(value, Aside):  # how a problem is called is no part of what it is
+    if isinstance(value, Aside):  # what a thing is called is no part of what it is
         return
     if value is None or isinstance(value, bool | int | float | str):
         yield name, str(value)

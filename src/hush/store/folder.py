@@ -63,8 +63,10 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
 
-    def begin(self, settings: Mapping[str, Any], counts: Array | None, replace: bool = False) -> None:
-        """Claim the folder, and write all that is known before the first round.
+    def begin(
+        self, settings: Mapping[str, Any], counts: Array | None, classes: Sequence[str] = (), replace: bool = False
+    ) -> None:
+        """Claim the folder, and write all that is known before the first round; `classes` names those of the counts.
 
         Refuses one that holds a run already, unless that is to be replaced: then its files go, and no others.
         """
@@ -82,7 +84,8 @@ class RunFolder:
         manifest.begin(self.path)
         self.describe(settings)
         if counts is not None:
-            atomically(files.CLASS_COUNTS.path(self.path), lambda file: np.savez_compressed(file, counts=counts))
+            held = {"counts": counts} | ({"classes": np.array(classes)} if classes else {})
+            atomically(files.CLASS_COUNTS.path(self.path), lambda file: np.savez_compressed(file, **held))
 
     def reopen(self) -> dict[str, Array] | None:
         """The checkpoint to go on from; None where the run was ended before its first. Writes nothing."""

@@ -12,7 +12,7 @@ from hush.tasks.problem import Supervised
 def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
     """How many examples of each class each client holds [clients, classes]; nothing where there are no classes."""
     if not isinstance(problem, Supervised) or problem.index.size == 0 or problem.measures is regression:
-        return None  # of examples that are not in memory, nobody has counted
+        return None
     labels = np.asarray(problem.train.y)
     if problem.measures is binary:
         labels = (labels > 0.5).astype(int)
@@ -23,8 +23,14 @@ def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
     client = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(client)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(offsets, sizes)
     owned = labels[rows[place]]
-    classes = int(max(labels.max(initial=0), _largest_test_label(problem))) + 1
+    largest = int(max(labels.max(initial=0), _largest_test_label(problem)))
+    classes = max(largest + 1, len(problem.classes or ()))  # one that has a name and no example is worth seeing too
     return np.bincount(client * classes + owned, minlength=len(sizes) * classes).reshape(len(sizes), classes)
+
+
+def class_names(problem: Problem) -> tuple[str, ...]:
+    """What the classes 0, 1, … are called, as text; nothing where they have numbers alone."""
+    return tuple(map(str, (isinstance(problem, Supervised) and problem.classes) or ()))
 
 
 def _largest_test_label(problem: Supervised) -> int:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from hush.core.aside import Aside
 from hush.core.check import LARGEST
 from hush.core.flat import unravelled
 from hush.core.keys import Key
@@ -25,19 +26,6 @@ from hush.tasks.given import check_model
 from hush.tasks.measures import DERIVED
 
 TARGETS_AT_ONCE = 2**14  # of one evaluated example there may be many, such as the tokens of a window
-
-
-class Aside:
-    """What is said of a problem and changes nothing that is computed.
-
-    All of one kind are equal: what a problem is called must not make a compiled program unfit for it.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self)
-
-    def __hash__(self) -> int:
-        return 0
 
 
 class Recipe(Aside):
@@ -145,6 +133,10 @@ class Supervised(Problem):
         """Whether inputs are changed by more than the 1/255 that makes bytes numbers from 0 to 1."""
         scale, shift = np.asarray(self.train.scale), np.asarray(self.train.shift)
         return bool(np.any(shift != 0) or not np.isin(scale, np.array([1, 1 / 255], np.float32)).all())
+
+    @property
+    def is_stored(self) -> bool:
+        return self.source is not None
 
     def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
         """Σ_r w_r ℓ(params; x_r, y_r)."""
