@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hush.app import federation
+from hush.app import data, federation
 from hush.app import plan as planning
 from hush.app import view as viewing
 from hush.app.citations import SUBJECTS
@@ -299,6 +299,7 @@ def paper(
 
 app.command()(plainly(planning.plan))
 app.command()(plainly(viewing.view))
+app.add_typer(data.app, name="data")
 for command in federation.COMMANDS:
     app.command()(plainly(command))
 

@@ -19,6 +19,7 @@ import numpy as np
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.aside import Aside
 from hush.core.problem import Problem
+from hush.tasks.problem import Source
 
 Array = np.ndarray[Any, Any]
 # Functions of these packages are known by their names; of any other, the source is part of what a run depends on.
@@ -111,6 +112,8 @@ def _texts(value: Any, name: str, schedule: Callable[[str, Any], str | None]) ->
         yield name, str(value)
     elif isinstance(value, jax.Array | np.ndarray | np.generic):
         yield name, _digest_of_array(value)
+    elif isinstance(value, Source):  # what lies there, wherever that is
+        yield name, _DIGEST + value.digest
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield name, _kind(type(value))
         inner = [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]

@@ -7,7 +7,7 @@ hold unequal numbers of them, and may share some. A batch is gathered and turned
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -68,6 +68,7 @@ class Examples(eqx.Module):
         return self._inputs(cut(self.x)), cut(self.y)
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where clients' examples lie that are not in memory."""
 
@@ -317,14 +318,9 @@ def supervised(
         raise ValueError(f"clients' rows must be from 0 to {len(train[1]) - 1}, found {index.min()} to {index.max()}")
     check_model(model, measures, train[0], train[1] if test is None else np.concatenate([train[1], test[1]]))
 
-    def table(pair: tuple[Any, Any]) -> Examples:
-        return Examples(
-            jnp.asarray(pair[0]), jnp.asarray(pair[1]), jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32)
-        )
-
     return Supervised(
-        train=table(train),
-        test=None if test is None else table(test),
+        train=_table(train, scale, shift),
+        test=None if test is None else _table(test, scale, shift),
         index=jnp.asarray(index),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(sizes)[:-1]]), jnp.int32),
         importance=jnp.asarray(_importance(index, len(train[1]), population.examples)),
@@ -334,3 +330,33 @@ def supervised(
         recipe=recipe or Recipe(),
         names=names or Names(),
     )
+
+
+def elsewhere(
+    like: tuple[Any, Any],
+    population: Population,
+    model: Any,
+    measures: Callable[[jax.Array, jax.Array], Measures],
+    test: tuple[Any, Any] | None = None,
+    scale: Any = 1.0,
+    shift: Any = 0.0,
+    **more: Any,
+) -> Supervised:
+    """A problem with none of its clients' examples in memory: they are `like` this one, and lie in a source, if any."""
+    check_model(model, measures, *like)
+    return Supervised(
+        train=_table((like[0][:0], like[1][:0]), scale, shift),
+        test=None if test is None else _table(test, scale, shift),
+        index=jnp.zeros(0, jnp.int32),
+        offsets=jnp.zeros(population.clients, jnp.int32),
+        importance=jnp.zeros(0),
+        population=population,
+        model=model,
+        measures=measures,
+        **more,
+    )
+
+
+def _table(pair: tuple[Any, Any], scale: Any, shift: Any) -> Examples:
+    x, y = (jnp.asarray(part) for part in pair)
+    return Examples(x, y, jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32))

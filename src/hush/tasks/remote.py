@@ -14,9 +14,9 @@ from hush.core.check import integer, known
 from hush.core.problem import Population
 from hush.data.windows import shares
 from hush.models.wrap import wrap
-from hush.tasks.given import check_model, check_scale, inputs, targets
+from hush.tasks.given import check_scale, inputs, targets
 from hush.tasks.measures import MEASURES, next_token
-from hush.tasks.problem import Examples, Recipe, Supervised
+from hush.tasks.problem import Recipe, Supervised, elsewhere
 from hush.tasks.remote_text import check_settings, check_windows, read_text
 from hush.tasks.tokens import check_logits
 
@@ -61,18 +61,15 @@ def remote(
     like = np.zeros((1, *one), np.int32 if kind == TEXT else np.float32), _target(kind, outputs, one)
     if kind == TEXT:
         check_logits(made, one[0], outputs)
-    check_model(made, KINDS[kind], *like)
     held_out = None if test is None else _checked(*_test(Path(test), one, outputs, kind), one, outputs, kind, "test ")
-    population = Population(np.asarray(sizes))
-    return Supervised(
-        train=_examples(like[0][:0], like[1][:0], scale, shift),
-        test=None if held_out is None else _examples(*held_out, scale, shift),
-        index=jnp.zeros(0, jnp.int32),
-        offsets=jnp.zeros(population.clients, jnp.int32),
-        importance=jnp.zeros(0),
-        population=population,
-        model=made,
-        measures=KINDS[kind],
+    return elsewhere(
+        like,
+        Population(np.asarray(sizes)),
+        made,
+        KINDS[kind],
+        held_out,
+        scale,
+        shift,
         recipe=Recipe(name="remote", **settings) if isinstance(model, str) else Recipe(),
         test_importance=jnp.asarray(shares(held_out[1]), jnp.float32) if held_out and kind == TEXT else None,
     )
@@ -133,10 +130,6 @@ def _checked(x: Any, y: Any, one: tuple[int, ...], outputs: int, kind: str, what
     if kind == "classification" and labels.max() >= outputs:
         raise ValueError(f"{what}labels must be below {outputs}, the number of outputs, found {labels.max()}")
     return found, labels
-
-
-def _examples(x: Array, y: Array, scale: Any, shift: Any) -> Examples:
-    return Examples(jnp.asarray(x), jnp.asarray(y), jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32))
 
 
 def _test(path: Path, one: tuple[int, ...], outputs: int, kind: str) -> tuple[Any, Any]:

@@ -53,7 +53,7 @@ def made_of(
     """
     flag("standardise", standardise)
     clients = [client] if isinstance(client, str) else []
-    names = _features(table, target, clients, features)
+    names = columns_of_features(table, target, clients, features)
     columns = columns_of("frame", table, [*names, target, *clients])
     inputs = {name: columns[name] for name in names}
     encoding = Encoding.of(inputs)
@@ -101,8 +101,7 @@ def csv(
     `test` names a file, or a folder, with the same columns, in which `client` is not needed. Paths are seen from where
     hush is started.
     """
-    if not isinstance(separator, str) or len(separator) != 1:
-        raise ValueError(f"separator must be one character, found {shown(separator)}")
+    check_separator(separator)
     table = read_csv("path", path, separator)
     held_out = None if test is None else read_csv("test", test, separator)
     settings = {"path": path, "target": target, "client": client, "test": test, "separator": separator, **columns}
@@ -124,6 +123,12 @@ def parquet(path: str, target: str, client: str, *, test: str | None = None, **c
     return replace(problem, recipe=recipe_of("parquet", settings))
 
 
+def check_separator(separator: Any) -> None:
+    """What stands between the values of a line."""
+    if not isinstance(separator, str) or len(separator) != 1:
+        raise ValueError(f"separator must be one character, found {shown(separator)}")
+
+
 def recipe_of(name: str, settings: dict[str, Any]) -> Recipe:
     """How a task of files is written in a settings file; nothing where the model is the user's own."""
     if not isinstance(settings["model"], str):
@@ -132,7 +137,7 @@ def recipe_of(name: str, settings: dict[str, Any]) -> Recipe:
     return Recipe(name=name, **said | {key: str(said[key]) for key in ("path", "test") if key in said})
 
 
-def _features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
+def columns_of_features(table: pa.Table, target: str, clients: list[str], features: Sequence[str] | None) -> list[str]:
     """The columns of the inputs."""
     for name in (target, *clients):
         require_column("frame", table, name)
