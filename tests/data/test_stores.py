@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hush.data.stores import Damaged, Store, Writer, buckets, claiming, reading, writing
+from hush.data.stores.facts import ALIGNED
 
 Array = np.ndarray[Any, Any]
 Clients = list[tuple[str | None, Array, Array]]
@@ -440,3 +441,15 @@ def test_rows_that_cannot_be_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(buckets.shutil, "disk_usage", lambda _: type("", (), {"free": 3}))
     with pytest.raises(ValueError, match=r"packing needs 40 bytes of disk in .*, found 3 bytes free"):
         tried([["a", "b"]], (np.array(["a", "b"]), x, y))
+
+
+@pytest.mark.parametrize("rows", [0, 3, 5, 9])
+def test_rows_to_spare_are_the_last_again(tmp_path, rows):
+    clients = drawn([2, 3])
+    store = written(tmp_path / "store", clients)
+    x, y = store.read([1, 0], rows)
+    same((x[:5], y[:5]), clients, [1, 0])
+    assert len(x) == len(y) == max(5, rows)
+    for values in (x, y):
+        np.testing.assert_array_equal(values[5:], np.repeat(values[4:5], len(values) - 5, axis=0))
+        assert values.ctypes.data % ALIGNED == 0

@@ -285,7 +285,7 @@ def one_client_of(problem: Problem) -> Problem:
 def _on_host(problem: Problem, clients: Array, room: Room) -> Problem:
     """A part of a problem in the host's memory, whatever the devices are."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        return problem.restrict(clients).padded(room)
+        return problem.part(clients, room)
 
 
 def _longer(leaf: Array, rounds: int) -> Array:

@@ -74,8 +74,11 @@ class Source(Protocol):
 
     digest: str  # of all examples: what a run depends on
 
-    def read(self, clients: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The inputs and targets of these clients, one client's examples after the other's, as a table keeps them."""
+    def read(self, clients: np.ndarray[Any, Any], rows: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The inputs and targets of these clients, one client's examples after the other's, as a table keeps them.
+
+        Where there are fewer than `rows`, the last is repeated.
+        """
 
     def names(self) -> tuple[str, ...] | None:
         """What all clients are called, in their order; None where they have numbers alone."""
@@ -177,18 +180,31 @@ class Supervised(Problem):
 
     def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Supervised":
         """Only these clients' examples. What all of them are tested on stays with who has it."""
+        part = self._only(clients, 0)
+        return dataclasses.replace(
+            part,
+            train=dataclasses.replace(part.train, x=jnp.asarray(part.train.x), y=jnp.asarray(part.train.y)),
+            index=jnp.asarray(part.index),
+            offsets=jnp.asarray(part.offsets),
+            importance=jnp.asarray(part.importance),
+        )
+
+    def part(self, clients: Sequence[int] | np.ndarray[Any, Any], room: Room) -> "Supervised":
+        return self._only(clients, room.examples).padded(room)
+
+    def _only(self, clients: Sequence[int] | np.ndarray[Any, Any], rows: int) -> Any:
+        """Only these clients' examples, in the host's memory; what is read comes with room for so many rows."""
         population = self.population.restrict(clients)
         sizes = np.asarray(population.sizes)
-        starts = np.cumsum(sizes) - sizes
-        x, y, index, importance = self._rows(population) if self.source is None else self._read(population)
+        x, y, index, importance = self._rows(population) if self.source is None else self._read(population, rows)
         return dataclasses.replace(
             self,
-            train=dataclasses.replace(self.train, x=jnp.asarray(x), y=jnp.asarray(y)),
+            train=dataclasses.replace(self.train, x=x, y=y),
             test=None,
             test_importance=None,
-            index=jnp.asarray(index, jnp.int32),
-            offsets=jnp.asarray(starts, jnp.int32),
-            importance=jnp.asarray(importance, jnp.float32),
+            index=index.astype(np.int32),
+            offsets=(np.cumsum(sizes) - sizes).astype(np.int32),
+            importance=importance,
             population=population,
             source=None,
         )
@@ -204,11 +220,12 @@ class Supervised(Problem):
         # An example that several clients hold counts in each part for who holds it there: the parts add up.
         return self.train.x[rows], self.train.y[rows], index, _importance(index, len(rows), population.examples)
 
-    def _read(self, population: Population) -> tuple[Any, Any, Any, Any]:
+    def _read(self, population: Population, rows: int) -> tuple[Any, Any, Any, Any]:
         """The same of what is read from elsewhere, where every client has examples of its own."""
         assert self.source is not None
-        x, y = self.source.read(np.asarray(population.numbers))
-        return x, y, np.arange(len(y)), np.full(len(y), 1 / population.examples, np.float32)
+        x, y = self.source.read(np.asarray(population.numbers), rows)
+        places, held = np.arange(len(y)), int(np.sum(population.sizes))
+        return x, y, places, np.where(places < held, 1 / population.examples, 0).astype(np.float32)
 
     def padded(self, room: Room) -> "Supervised":
         return dataclasses.replace(
@@ -218,7 +235,7 @@ class Supervised(Problem):
             ),
             index=repeated(self.index, room.examples),
             offsets=repeated(self.offsets, room.clients),
-            importance=jnp.pad(self.importance, (0, room.examples - len(self.importance))),
+            importance=_longer(self.importance, room.examples),
             population=self.population.padded(room.clients),
         )
 
@@ -232,7 +249,14 @@ class Supervised(Problem):
 def repeated(array: Any, length: int) -> Any:
     """An array of this length whose last row is repeated: of a row that is there, every model makes numbers."""
     found = np.asarray(array)
+    if len(found) == length:
+        return found
     return np.concatenate([found, np.broadcast_to(found[-1:], (length - len(found), *found.shape[1:]))])
+
+
+def _longer(array: Any, length: int) -> Any:
+    """An array of this length, with zeros at its end."""
+    return np.pad(array, (0, length - len(array)))
 
 
 def _importance(index: np.ndarray[Any, Any], rows: int, examples: int) -> np.ndarray[Any, Any]:

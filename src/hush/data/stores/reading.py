@@ -59,8 +59,11 @@ class Store:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
-    def read(self, clients: Any) -> tuple[Array, Array]:
-        """The inputs and targets of these clients, in this order, one client's examples after the other's."""
+    def read(self, clients: Any, rows: int = 0) -> tuple[Array, Array]:
+        """The inputs and targets of these clients, in this order, one client's examples after the other's.
+
+        Where there are fewer than `rows`, the last is repeated.
+        """
         numbers = np.asarray(clients)
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
             raise ValueError(f"clients are given by whole numbers, found {shown(clients)}")
@@ -69,11 +72,12 @@ class Store:
                 f"clients are numbered from 0 to {self.facts.clients - 1}, found {numbers.min()} to {numbers.max()}"
             )
         runs = _Runs(self._places, numbers.astype(np.int64), self.facts)
-        x, y = self.facts.x.empty(runs.rows), self.facts.y.empty(runs.rows)
+        x, y = (column.empty(max(rows, runs.rows)) for column in (self.facts.x, self.facts.y))
         ends = np.linspace(0, runs.rows, min(THREADS, runs.rows) + 1).astype(np.int64).tolist()
         filled = self._pool.map(lambda begin, end: self._fill(runs, x, y, begin, end), ends[:-1], ends[1:])
         for _ in filled:
             pass  # an error of any thread comes out here
+        x[runs.rows :], y[runs.rows :] = x[runs.rows - 1 : runs.rows], y[runs.rows - 1 : runs.rows]
         return x, y
 
     def names(self) -> tuple[str, ...] | None:
