@@ -216,6 +216,17 @@ def test_a_guarantee_is_that_of_the_same_examples_in_memory(
         assert any("known beforehand" in words for words in found) == expected
 
 
+@pytest.mark.parametrize("algorithm", [hush.fedavg(clients=3, steps=2, batch=3), hush.scaffold(clients=3, steps=2)])
+def test_a_run_is_that_of_the_same_examples_in_memory(folder: Path, in_memory: Supervised, algorithm: Any) -> None:
+    ours, theirs = (
+        hush.run(algorithm, problem, rounds=4, evaluate_every=2, progress=False)
+        for problem in (stored(str(folder)), in_memory)
+    )
+    np.testing.assert_allclose(ours.vector, theirs.vector, rtol=1e-5, atol=1e-6)
+    assert ours.records["uplink_bits"].tolist() == theirs.records["uplink_bits"].tolist()
+    assert "train_loss" not in ours.records
+
+
 def test_stores_are_no_proxies() -> None:
     assert "stored" not in PROXIES
 

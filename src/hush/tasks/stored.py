@@ -24,11 +24,12 @@ def stored(
     scale: Any = None,
     shift: Any = 0.0,
 ) -> Supervised:
-    """The examples of a store, a folder that hush data pack or hush.tasks.pack has written.
+    """The examples of a store on disk, read when they are needed.
 
-    Clients' examples stay on disk, and are read when their clients take part; in memory is what is known of each
-    client, and the test set. The model is fed `x · scale + shift`; if scale is not said, it is 1/255 for images stored
-    as bytes (of two axes or more) and 1 for all else. Integers are handed over as they are.
+    A store is a folder that hush data pack or hush.tasks.pack has written. Clients' examples stay there, and are read
+    when their clients take part; in memory is what is known of each client, and the test set. The model is fed
+    `x · scale + shift`; if scale is not said, it is 1/255 for images stored as bytes (of two axes or more) and 1 for
+    all else. Integers are handed over as they are.
     Names of classes and categories that were found in the clients' data when it was packed: of these a privacy
     guarantee takes for granted that they were known beforehand. No two clients hold the same example.
     The path is seen from where hush is started.
