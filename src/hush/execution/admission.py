@@ -14,7 +14,7 @@ from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.core.problem import Population, Problem
 from hush.execution import engine
-from hush.execution.mesh import LANES
+from hush.execution.mesh import LANES, here
 
 # Bytes that one place of a cohort takes in the log of a round: id, active, bits (two words) and energy.
 LOGGED = 17
@@ -90,7 +90,7 @@ def check_memory(
     state = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited), root(0))
     clients, phases = problem.population.clients, len(algorithm.phases)
     on_cpu = jax.default_backend() == "cpu"
-    devices, groups = (laid_out.size, 1) if on_cpu else (1, laid_out.shape[LANES])
+    devices, groups = (here(laid_out), 1) if on_cpu else (1, laid_out.shape[LANES])
     on_each = -(-lanes // groups)
     parts = {
         f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server),

@@ -14,7 +14,7 @@ from hush.core.flat import flat_shape, unravelled
 from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
 from hush.core.rehearsal import places_of, rehearse
-from hush.execution import engine, mesh
+from hush.execution import engine, hosts, mesh
 from hush.execution.admission import check_budget, check_memory, check_pair, rounds_at_once
 from hush.execution.affording import affordable
 from hush.execution.lanes import Lane, Sweep, check_points, keys, lay_out, with_lanes
@@ -138,7 +138,7 @@ class Simulation:
         before = self._state if free else jax.tree.map(jnp.copy, self._state)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
         self._state, logs = engine.advance((self._inputs, bounds), self._state)
-        logs = jax.device_get(logs)
+        logs = hosts.fetch(logs)
         paid = affordable(self.ledger, logs, rounds, bit_budget, client_bit_budget, allowance)
         if min(paid.values()) < rounds:
             self._state, self.stopped_by = before, min(paid, key=lambda name: paid[name])
@@ -153,14 +153,14 @@ class Simulation:
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""
         found = engine.measure(self._inputs.problem, self._state.server["model"], self.layout)
-        return {name: np.asarray(value) for name, value in found.items()}
+        return dict(hosts.fetch(found))
 
     def evaluate_clients(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure on each client's own examples [lanes, N], of the global model and of the client's personal one.
 
         Only a simulation sees these: publishing them would void any privacy guarantee.
         """
-        return {name: np.asarray(each) for name, each in engine.measure_clients(self._inputs, self._state).items()}
+        return dict(hosts.fetch(engine.measure_clients(self._inputs, self._state)))
 
     @property
     def has_examples(self) -> bool:
@@ -180,7 +180,7 @@ class Simulation:
     @property
     def models(self) -> np.ndarray[Any, Any]:
         """The models [lanes, d]."""
-        return np.asarray(self._state.server["model"])
+        return np.asarray(hosts.fetch(self._state.server["model"]))
 
     @property
     def seen(self) -> Seen:
@@ -205,7 +205,7 @@ class Simulation:
 
     def state(self) -> dict[str, np.ndarray[Any, Any]]:
         """All that a checkpoint must hold, as named arrays."""
-        leaves = jax.tree_util.tree_flatten_with_path(self._state)[0]
+        leaves = jax.tree_util.tree_flatten_with_path(hosts.fetch(self._state))[0]
         carried = {f"{CHECKPOINTED}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
         ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}
         seen = {f"seen/{name}": values for name, values in self.seen.items()}

@@ -1,0 +1,172 @@
+"""Several processes, on one machine or many, that run one run together: `start` makes this process one of them.
+
+It must be said before anything is computed. From then on `hush.run` spreads over the devices of all processes; every
+process calls it with the same settings, and the first of them writes and shows.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+# Machines of one job do not all start at once.
+SECONDS_TO_START = 300.0
+SECONDS_BETWEEN_TRIES = 0.2
+# What JAX itself does about a process that says nothing; hush is sooner, and says why.
+HEARTBEAT_SECONDS = 100
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+# Of each kind of job that is known to begin several processes: what says which this is, and how many there are.
+JOBS = {
+    "SLURM (srun)": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    "Open MPI (mpirun)": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+}
+
+
+def in_a_job() -> bool:
+    """Whether this process is clearly one of several that a job has begun."""
+    found = (os.environ.get(size, "") for rank, size in JOBS.values() if rank in os.environ)
+    return any(size.isdigit() and int(size) > 1 for size in found)
+
+
+def start(
+    coordinator: str | None = None,
+    process: int | None = None,
+    processes: int | None = None,
+    *,
+    seconds: float = SECONDS_TO_START,
+) -> None:
+    """Make this process one of several that run together, before anything is computed.
+
+    coordinator   HOST:PORT of process 0, which all others must reach; the port must be free there
+    process       which of them this is, from 0
+    processes     how many there are
+    seconds       how long to wait for the others
+
+    Without the first three, they come from the job that began this process: SLURM, Open MPI or Kubernetes.
+    """
+    from hush.core import check
+
+    check.positive("seconds", seconds)
+    given = {"coordinator": coordinator, "process": process, "processes": processes}
+    lacking = [name for name, value in given.items() if value is None]
+    if 0 < len(lacking) < len(given):
+        raise ValueError(f"coordinator, process and processes go together, found no {' and no '.join(lacking)}")
+    if lacking:
+        _initialise(_of_job(seconds), seconds)
+        return
+    check.integer("processes", processes, 1)
+    check.integer("process", process, 0, int(processes or 1) - 1)
+    host, port = _address(coordinator)
+    if processes == 1:
+        return
+    told: dict[str, Any] = {"coordinator_address": coordinator, "process_id": process, "num_processes": processes}
+    if host in LOOPBACK:  # and nobody else's to reach
+        told["coordinator_bind_address"] = coordinator
+    # Devices are as this process sees them, whatever job it may be part of.
+    _initialise(told | {"cluster_detection_method": "deactivate"}, seconds)
+
+
+def _address(text: Any) -> tuple[str, int]:
+    host, _, port = str(text).rpartition(":")
+    if not isinstance(text, str) or not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise ValueError(f"coordinator must be HOST:PORT, such as node-1:7444, found {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _of_job(seconds: float) -> dict[str, Any]:
+    """What JAX finds out about the job that began this process."""
+    from jax._src.clusters import ClusterEnv
+
+    try:
+        found = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, None, None, int(seconds))
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise ValueError(f"the job that began this process cannot be made out: {error}") from error
+    if None in found[:3]:
+        raise ValueError(
+            "this process is part of no job of SLURM, Open MPI or Kubernetes that JAX knows: say coordinator, process "
+            "and processes (--coordinator HOST:PORT --process I --processes N)"
+        )
+    names = ("coordinator_address", "num_processes", "process_id", "local_device_ids")
+    return dict(zip(names, found, strict=True))
+
+
+def _initialise(told: dict[str, Any], seconds: float) -> None:
+    import jax
+
+    from hush.execution import hosts
+
+    if hosts.processes() > 1:
+        raise ValueError("this process has been started already: hush.distributed.start is called once")
+    if jax.distributed.is_initialized() or _devices_in_use():
+        raise ValueError("hush.distributed.start comes before anything is computed, found that JAX has started")
+    _settings(jax.config)
+    process, (host, port) = told["process_id"], _address(told["coordinator_address"])
+    _check_port(port) if process == 0 else _await(host, port, seconds)
+    try:
+        jax.distributed.initialize(
+            **told, initialization_timeout=max(1, int(seconds)), heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+        )
+    except RuntimeError as error:
+        raise ValueError(_unmet(told, seconds, str(error))) from error
+    _check_count(told["num_processes"])
+
+
+def _devices_in_use() -> bool:
+    from jax._src import xla_bridge
+
+    return bool(xla_bridge.backends_are_initialized())
+
+
+def _settings(config: Any) -> None:
+    """What JAX must know beforehand; never over the user's own choice, but for SIGTERM, which hush listens to."""
+    if "JAX_CPU_COLLECTIVES_IMPLEMENTATION" not in os.environ:
+        config.update("jax_cpu_collectives_implementation", "gloo")
+    with suppress(AttributeError):  # of a JAX that does not know it
+        config.update("jax_enable_preemption_service", False)
+
+
+def _check_port(port: int) -> None:
+    try:
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(("", port))
+    except OSError as error:
+        raise ValueError(
+            f"process 0 cannot listen at port {port} of this machine ({error.strerror}); choose another coordinator"
+        ) from error
+
+
+def _await(host: str, port: int, seconds: float) -> None:
+    """Wait until process 0 is there: JAX would wait too, but hears no signal meanwhile."""
+    until, reason = time.monotonic() + seconds, ""
+    while time.monotonic() < until:
+        try:
+            with socket.create_connection((host, port), timeout=max(0.1, until - time.monotonic())):
+                return
+        except OSError as error:
+            reason = error.strerror or str(error)
+        time.sleep(SECONDS_BETWEEN_TRIES)
+    raise ValueError(f"no process 0 at {host}:{port} within {seconds:g} s ({reason}); is the coordinator right?")
+
+
+def _unmet(told: dict[str, Any], seconds: float, said: str) -> str:
+    """What is said where the processes do not come together."""
+    me, count = told["process_id"], told["num_processes"]
+    if "DEADLINE_EXCEEDED" in said or "timed out" in said:
+        return f"not all of {count} processes have come to {told['coordinator_address']} within {seconds:g} s"
+    if "ALREADY_EXISTS" in said or "ABORTED" in said or "INVALID_ARGUMENT" in said:
+        return f"process {me} of {count} is refused by process 0: another has its number, or they are fewer there"
+    return f"process {me} of {count} cannot meet the others: {said.splitlines()[0]}"
+
+
+def _check_count(processes: int) -> None:
+    """Refuse to run with others that count differently."""
+    from jax._src import distributed
+
+    client, name = distributed.global_state.client, "hush/processes"
+    if distributed.global_state.process_id == 0:
+        client.key_value_set(name, str(processes), True)
+    elif (found := int(client.blocking_key_value_get(name, int(SECONDS_TO_START * 1000)))) != processes:
+        raise ValueError(f"process 0 counts {found} processes, this one {processes}: processes must be the same in all")
