@@ -26,6 +26,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MILLISECONDS_BETWEEN_LOOKS = 1000
+SECONDS_TO_MEET = 3600  # while others make their problem
 # Messages so far behind have been read by all: between two blocks of rounds every process waits for every other.
 KEPT_MESSAGES = 1000
 # How libraries say that another process is gone, in errors of many kinds.
@@ -217,13 +218,37 @@ def _in_words(error: Exception) -> tuple[str, list[Any]]:
 
 def place(tree: Any, mesh: Mesh, *axes: str) -> Any:
     """Put every array of a tree on the mesh, its leading axis cut along `axes`, or whole on each device."""
-    sharding = NamedSharding(mesh, PartitionSpec(*axes))
-    put = _put_here if processes() == 1 else _put
+    sharding, put = NamedSharding(mesh, PartitionSpec(*axes)), jax.device_put
+    if processes() > 1:
+        _connect(mesh)
+        put = _put
     return jax.tree.map(lambda leaf: put(leaf, sharding) if eqx.is_array(leaf) else leaf, tree)
 
 
-def _put_here(leaf: Any, sharding: NamedSharding) -> Any:
-    return jax.device_put(leaf, sharding)
+@cache
+def _connect(mesh: Mesh) -> None:
+    """Let the devices of a mesh find each other, along each of its axes and altogether.
+
+    They have half a minute for that, when a program first needs it, and one process may compile for longer than another.
+    So it is done here, at one time.
+    """
+
+    def sums(ones: Any) -> Any:
+        return [jax.lax.psum(ones, axes) for axes in (*mesh.axis_names, mesh.axis_names)]
+
+    whole = PartitionSpec(mesh.axis_names)
+    program = jax.jit(jax.shard_map(sums, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False))
+    ones = jax.make_array_from_callback(
+        (mesh.size,), NamedSharding(mesh, whole), lambda index: np.ones(mesh.size, np.float32)[index]
+    )
+    ready = program.lower(ones).compile()
+    _meet(f"connect/{_connect.cache_info().misses}")
+    jax.block_until_ready(ready(ones))
+
+
+def _meet(where: str) -> None:
+    """Wait until all processes are here."""
+    watch().client.wait_at_barrier(f"hush/{where}", SECONDS_TO_MEET * 1000)
 
 
 def _put(leaf: Any, sharding: NamedSharding) -> Any:
