@@ -58,7 +58,7 @@ def start(
         return
     check.integer("processes", processes, 1)
     check.integer("process", process, 0, int(processes or 1) - 1)
-    host, port = _address(coordinator)
+    host, _ = _address(coordinator)
     if processes == 1:
         return
     told: dict[str, Any] = {"coordinator_address": coordinator, "process_id": process, "num_processes": processes}
@@ -165,7 +165,8 @@ def _check_count(processes: int) -> None:
     """Refuse to run with others that count differently."""
     from jax._src import distributed
 
-    client, name = distributed.global_state.client, "hush/processes"
+    client: Any = distributed.global_state.client
+    name = "hush/processes"
     if distributed.global_state.process_id == 0:
         client.key_value_set(name, str(processes), True)
     elif (found := int(client.blocking_key_value_get(name, int(SECONDS_TO_START * 1000)))) != processes:

@@ -1,4 +1,4 @@
-"""Small runs of every kind, for one process or several: `hosts_cases.py FOLDER NAMES [COORDINATOR PROCESS PROCESSES]`."""
+"""Small runs of every kind, alone or together: hosts_cases.py FOLDER NAMES [COORDINATOR PROCESS PROCESSES]."""
 
 import sys
 from pathlib import Path

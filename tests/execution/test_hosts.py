@@ -1,5 +1,6 @@
 """Several processes, one run: real ones on this machine, held against a run in this process."""
 
+import json
 from pathlib import Path
 
 import hosts_cases
@@ -47,3 +48,29 @@ def test_four_processes_find_what_one_does(tmp_path):
     """Lanes over two of the four, and clients over the other two; and two devices for each of two processes."""
     run_together(tmp_path, ["scaffold", "langevin", "budget"], 4)
     run_together(tmp_path, ["scaffold", "sweep"], 2, devices=2)
+
+
+@pytest.mark.slow
+def test_what_fails_on_one_process_ends_all_of_them_with_the_reason(tmp_path):
+    """A callback, a full disk, a folder that is taken, another problem, and a process that ends by itself."""
+    with Pack(tmp_path) as pack:
+        pack.together(2, SCRIPT.with_name("hosts_failing.py"), tmp_path)
+        codes = pack.codes()
+        said = [json.loads((tmp_path / f"said-by-{process}.json").read_text()) for process in range(2)]
+    assert codes[1] == 1, pack.said()
+    assert said[0]["told"] == [0, 2]
+    assert said[1]["told"] == []
+    for each in said:
+        assert each["callback"][0] == "CallbackFailed"
+        assert "a callback that cannot count" in each["callback"][1]
+        assert each["disk"][0] == "WriteFailed"
+        assert "No space left on device" in each["disk"][1]
+        assert each["fine"] == ["fine", 3]
+        assert each["taken"][0] == "ValueError"
+        assert "already holds a run" in each["taken"][1]
+    assert said[0]["other"][0] == "HostLost"
+    assert said[1]["other"][0] == "ValueError"
+    for each in said:
+        assert "process 1 was given another run than process 0: different are problem" in each["other"][1]
+    assert said[0]["alone"][0] == "HostLost"
+    assert "process 1 of 2 has ended" in said[0]["alone"][1]

@@ -36,7 +36,7 @@ LATER = {
     ("hush.runs.errors", "CallbackFailed"): NOT_WRITTEN,
     ("hush.data.download", "DataUnavailable"): NO_DATA,
     ("hush.store.reading", "Unreadable"): NOT_READ,
-    ("hush.execution.hosts", "HostLost"): LOST,
+    ("hush.execution.words", "HostLost"): LOST,
     ("hush.network.guard", "Refused"): REFUSED,
     ("hush.network.link", "Barred"): REFUSED,
     ("hush.network.link", "Lost"): REFUSED,

@@ -6,6 +6,7 @@ JAX is imported only where there are several.
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -79,7 +80,7 @@ def remember_code(code: object) -> None:
 def _keep_standard_output() -> None:
     """For what we print: the library that connects processes prints to it as well."""
     ours = os.dup(1)
-    with open(os.devnull, "wb") as nowhere:
+    with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     sys.stdout = os.fdopen(ours, "w", buffering=1, encoding=sys.stdout.encoding, errors=sys.stdout.errors)
 

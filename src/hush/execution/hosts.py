@@ -9,7 +9,6 @@ that JAX's process 0 keeps, which has all the time in the world, and hears of fa
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -21,20 +20,14 @@ from jax._src import distributed  # the store has no public name
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hush.execution.watch import Watch
+from hush.execution.words import HostLost, hear, in_words, say
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-MILLISECONDS_BETWEEN_LOOKS = 1000
 SECONDS_TO_MEET = 3600  # while others make their problem
-# Messages so far behind have been read by all: between two blocks of rounds every process waits for every other.
-KEPT_MESSAGES = 1000
 # How libraries say that another process is gone, in errors of many kinds.
 GONE = ("Gloo", "NCCL", "UNAVAILABLE", "coordination", "Connection closed by peer", "Connection reset by peer")
-
-
-class HostLost(RuntimeError):
-    """Another process of the run has failed, or is gone. A run folder can be resumed, by any number of processes."""
 
 
 class _Talk:
@@ -94,7 +87,8 @@ def together() -> Iterator[None]:
         raise
     finally:
         _talk.depth -= 1
-        watch().inside = _talk.depth > 0
+        if _talk.depth == 0:
+            watch().exit()
 
 
 @contextlib.contextmanager
@@ -117,11 +111,14 @@ def go_apart() -> None:
 def advise(text: str) -> None:
     """How to go on, for whoever is ended because another process is."""
     if processes() > 1:
-        watch().advice = text
+        watch().advise(text)
 
 
 def agreed(value: T) -> T:
-    """What process 0 says: numbers, texts, lists and tables of them; outside of what is done together, what is given."""
+    """What process 0 says: numbers, texts, lists and tables of them.
+
+    Outside of what is done together nobody is asked, and it is what is given.
+    """
     return first(lambda: value) if _in_step() else value
 
 
@@ -141,16 +138,16 @@ def first(action: Callable[[], T]) -> T:
     name = f"hush/said/{watch().part}/{_talk.messages}"
     _talk.messages += 1
     if not speaks():
-        return _heard(name)
+        return hear(watch(), name)
     _talk.alone = True
     try:
         found = action()
     except Exception as error:
-        _say(name, {"error": _in_words(error)})
+        say(watch(), name, {"error": in_words(error)})
         raise
     finally:
         _talk.alone = False
-    _say(name, {"value": found})
+    say(watch(), name, {"value": found})
     return found
 
 
@@ -168,7 +165,7 @@ def by_first(function: Callable[P, object]) -> Callable[P, None]:
 
 
 def asked_to_stop(signal: int) -> int:
-    """The signal by which any process was told to stop, as process 0 knows of it by now: a part of what it says next."""
+    """The signal by which any process was told to stop, as far as process 0 knows: to be agreed on with the rest."""
     if processes() == 1 or _talk.depth == 0:
         return signal
     name = f"hush/stop/{watch().part}/"
@@ -179,46 +176,9 @@ def asked_to_stop(signal: int) -> int:
     return max((int(number) for _, number in watch().client.key_value_dir_get(name)), default=0)
 
 
-def _say(name: str, message: dict[str, Any]) -> None:
-    client = watch().client
-    client.key_value_set(name, json.dumps(message))
-    start, _, number = name.rpartition("/")
-    if int(number) >= KEPT_MESSAGES:
-        client.key_value_delete(f"{start}/{int(number) - KEPT_MESSAGES}")
-
-
-def _heard(name: str) -> Any:
-    """Wait for what process 0 says, for as long as it lives."""
-    while True:
-        try:
-            message = json.loads(watch().client.blocking_key_value_get(name, MILLISECONDS_BETWEEN_LOOKS))
-            break
-        except RuntimeError as error:
-            if bad := watch().bad_news:
-                raise HostLost(bad) from error
-            if "DEADLINE_EXCEEDED" not in str(error):
-                raise HostLost("process 0, which the others meet at, is gone") from error
-    if "error" in message:
-        kind, arguments = message["error"]
-        raise _KINDS[kind](*arguments)
-    return message["value"]
-
-
-_KINDS: dict[str, type[Exception]] = {"OSError": OSError, "ValueError": ValueError, "RuntimeError": RuntimeError}
-
-
-def _in_words(error: Exception) -> tuple[str, list[Any]]:
-    """An error, so that another process can raise one like it."""
-    if isinstance(error, OSError) and error.strerror:
-        return "OSError", [error.errno, error.strerror, None if error.filename is None else str(error.filename)]
-    if isinstance(error, ValueError | OSError):
-        return "ValueError" if isinstance(error, ValueError) else "OSError", [str(error)]
-    return "RuntimeError", [f"{type(error).__name__}: {error}"]
-
-
 def place(tree: Any, mesh: Mesh, *axes: str) -> Any:
     """Put every array of a tree on the mesh, its leading axis cut along `axes`, or whole on each device."""
-    sharding, put = NamedSharding(mesh, PartitionSpec(*axes)), jax.device_put
+    sharding, put = NamedSharding(mesh, PartitionSpec(*axes)), _put_here
     if processes() > 1:
         _connect(mesh)
         put = _put
@@ -229,8 +189,8 @@ def place(tree: Any, mesh: Mesh, *axes: str) -> Any:
 def _connect(mesh: Mesh) -> None:
     """Let the devices of a mesh find each other, along each of its axes and altogether.
 
-    They have half a minute for that, when a program first needs it, and one process may compile for longer than another.
-    So it is done here, at one time.
+    They have half a minute for that, when a program first needs it, and one process may compile for longer than
+    another. So it is done here, at one time.
     """
 
     def sums(ones: Any) -> Any:
@@ -251,11 +211,15 @@ def _meet(where: str) -> None:
     watch().client.wait_at_barrier(f"hush/{where}", SECONDS_TO_MEET * 1000)
 
 
+def _put_here(leaf: Any, sharding: NamedSharding) -> Any:
+    return jax.device_put(leaf, sharding)
+
+
 def _put(leaf: Any, sharding: NamedSharding) -> Any:
     """The same where each process lays down its own part of an array that all of them have."""
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:  # lies on the devices of all, perhaps otherwise
         return _laid_out(sharding)(leaf)
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding), impl=jax.random.key_impl(leaf))
     whole = np.asarray(leaf)
     return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
@@ -277,7 +241,7 @@ def fetch(tree: Any) -> Any:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable and not leaf.is_fully_replicated
     }
     if cut:
-        mesh = next(iter(cut.values())).sharding.mesh
+        mesh: Mesh = next(iter(cut.values())).sharding.mesh  # type: ignore[attr-defined]
         whole = _laid_out(NamedSharding(mesh, PartitionSpec()))(list(cut.values()))
         for index, leaf in zip(cut, whole, strict=True):
             leaves[index] = leaf

@@ -3,12 +3,14 @@
 JAX notices a dead process after a while, and then ends all others without a word. So each process has a thread that
 gives a sign of life every second, through the store of names and values that process 0 keeps; process 0 looks who has
 stopped, and says so. A process that fails leaves a note there. Whoever then waits in vain inside a compiled program,
-which hears nothing, is ended by its thread, with the reason.
+which hears nothing, is ended by its thread, with the reason. Where process 0 itself dies, JAX ends the others before
+they can say anything: a small process beside each has their last words.
 """
 
 import atexit
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -22,6 +24,7 @@ SECONDS_TO_LEAVE = 15.0
 # Process 0 keeps the store: it leaves a little after the others, which would be ended without a word.
 SECONDS_LAST = 3.0
 
+GONE = "process 0, where the others meet, is gone"
 LOST = 9  # the exit code of a process that another one's end has ended
 ALIVE, NEWS, DONE = "hush/alive/", "hush/news/", "hush/done/"
 
@@ -38,6 +41,7 @@ class Watch:
         self._bad = ""
         self._leaving = False
         self._seen: dict[str, tuple[str, float]] = {}
+        self._last_words = LastWords()
 
     def begin(self) -> None:
         """Start to look, until the process ends."""
@@ -51,8 +55,21 @@ class Watch:
 
     def enter(self) -> None:
         """A run begins: what became of an earlier one is of no interest, unless a process is gone for good."""
-        self.part, self.inside, self.advice = self.part + 1, True, ""
+        self.part, self.inside = self.part + 1, True
+        self.advise("")
         self._bad = self._found()
+
+    def advise(self, how: str) -> None:
+        """How to go on, for whoever is ended because another process is."""
+        self.advice = how
+        who = f"process {self.process} of {self.processes}"
+        cause = "most likely because process 0 is gone" if self.process else "and with it the others"
+        self._last_words.are(f"error: {who} was ended in the middle of a run, {cause}{how}")
+
+    def exit(self) -> None:
+        """The run is over, in whatever way."""
+        self.inside = False
+        self._last_words.are("")
 
     def note(self, error: BaseException) -> None:
         """Tell the others that the run has failed here."""
@@ -81,7 +98,7 @@ class Watch:
                     self._look_for_the_lost()
                 self._bad = self._bad or self._found()
             except Exception:  # whatever it is, nobody can be asked any more
-                self._bad = self._bad or "process 0, which the others meet at, is gone"
+                self._bad = self._bad or GONE
             if self._bad and self.inside:
                 since = since or time.monotonic()
                 if time.monotonic() - since > SECONDS_TO_LEAVE:
@@ -104,6 +121,7 @@ class Watch:
     def _end_here(self) -> None:
         """The program waits for a process that will not come: end it, as nothing else can."""
         say(f"error: {self._bad}{self.advice}")
+        self._last_words.are("")
         self._go(LOST)
 
     def leave(self) -> None:
@@ -131,6 +149,35 @@ class Watch:
             with contextlib.suppress(Exception):
                 stream.flush()
         os._exit(code)
+
+
+class LastWords:
+    """What is said on standard error if this process ends without a word of its own."""
+
+    PROGRAM = (
+        "import sys; last = [line.strip() for line in sys.stdin][-1:]; any(last) and print(*last, file=sys.stderr)"
+    )
+
+    def __init__(self) -> None:
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", self.PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C is not for it
+        )
+        atexit.register(self._end)
+
+    def are(self, words: str) -> None:
+        """From now on these; or nothing."""
+        with contextlib.suppress(Exception):
+            assert self._keeper.stdin is not None
+            self._keeper.stdin.write(f"{words}\n")
+            self._keeper.stdin.flush()
+
+    def _end(self) -> None:
+        with contextlib.suppress(Exception):
+            self._keeper.communicate(timeout=SECONDS_LAST)
 
 
 def say(line: str) -> None:

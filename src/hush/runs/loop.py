@@ -13,6 +13,7 @@ import pandas as pd
 
 from hush.core.columns import in_order, together
 from hush.execution import hosts
+from hush.execution.words import HostLost
 from hush.runs import own_data, telling
 from hush.runs.advancing import Advancing
 from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
@@ -88,12 +89,12 @@ class Loop:
         try:
             with hosts.noticing():
                 return self._from_here_on(display, stopping)
-        except hosts.HostLost as error:
+        except HostLost as error:
             hosts.go_apart()
             message = f"stopped at round {self.simulation.round}: {error}{self._how_to_go_on()}"
             with contextlib.suppress(OSError):
                 self._status("failed", message)
-            raise hosts.HostLost(message) from error
+            raise HostLost(message) from error
         except OSError as error:
             if isinstance(error, WriteFailed):
                 raise
@@ -190,9 +191,9 @@ class Loop:
 
         That is how many rounds to run at once, whether to save now, and whether to stop.
         """
-        at_once, overdue, number = hosts.agreed([at_once, overdue, hosts.asked_to_stop(stopping.signal)])
-        stopping.signal = stopping.signal or number
-        return at_once, overdue, number != 0
+        told: Any = hosts.agreed([at_once, overdue, hosts.asked_to_stop(stopping.signal)])
+        stopping.signal = stopping.signal or told[2]
+        return told[0], told[1], told[2] != 0
 
     def _unseen(self) -> bool:
         """Whether the last round has yet to be evaluated."""
