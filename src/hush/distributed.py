@@ -5,14 +5,12 @@ process calls it with the same settings, and the first of them writes and shows.
 """
 
 import os
-import socket
-import time
 from contextlib import suppress
 from typing import Any
 
 # Machines of one job do not all start at once.
 SECONDS_TO_START = 300.0
-SECONDS_BETWEEN_TRIES = 0.2
+SECONDS_TO_CONNECT = 300  # once all are there
 # What JAX itself does about a process that says nothing; hush is sooner, and says why.
 HEARTBEAT_SECONDS = 100
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -95,22 +93,21 @@ def _of_job(seconds: float) -> dict[str, Any]:
 def _initialise(told: dict[str, Any], seconds: float) -> None:
     import jax
 
-    from hush.execution import hosts
+    from hush.execution import hosts, meeting
 
     if hosts.processes() > 1:
         raise ValueError("this process has been started already: hush.distributed.start is called once")
     if jax.distributed.is_initialized() or _devices_in_use():
         raise ValueError("hush.distributed.start comes before anything is computed, found that JAX has started")
     _settings(jax.config)
-    process, (host, port) = told["process_id"], _address(told["coordinator_address"])
-    _check_port(port) if process == 0 else _await(host, port, seconds)
-    try:
-        jax.distributed.initialize(
-            **told, initialization_timeout=max(1, int(seconds)), heartbeat_timeout_seconds=HEARTBEAT_SECONDS
-        )
-    except RuntimeError as error:
-        raise ValueError(_unmet(told, seconds, str(error))) from error
-    _check_count(told["num_processes"])
+    process, processes, address = told["process_id"], told["num_processes"], _address(told["coordinator_address"])
+    if processes > 1 and process == 0:
+        meeting.receive(address, address[0] if address[0] in LOOPBACK else "", processes, seconds)
+    elif processes > 1:
+        meeting.come(address, process, processes, seconds)
+    jax.distributed.initialize(
+        **told, initialization_timeout=SECONDS_TO_CONNECT, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+    )
 
 
 def _devices_in_use() -> bool:
@@ -125,49 +122,3 @@ def _settings(config: Any) -> None:
         config.update("jax_cpu_collectives_implementation", "gloo")
     with suppress(AttributeError):  # of a JAX that does not know it
         config.update("jax_enable_preemption_service", False)
-
-
-def _check_port(port: int) -> None:
-    try:
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(("", port))
-    except OSError as error:
-        raise ValueError(
-            f"process 0 cannot listen at port {port} of this machine ({error.strerror}); choose another coordinator"
-        ) from error
-
-
-def _await(host: str, port: int, seconds: float) -> None:
-    """Wait until process 0 is there: JAX would wait too, but hears no signal meanwhile."""
-    until, reason = time.monotonic() + seconds, ""
-    while time.monotonic() < until:
-        try:
-            with socket.create_connection((host, port), timeout=max(0.1, until - time.monotonic())):
-                return
-        except OSError as error:
-            reason = error.strerror or str(error)
-        time.sleep(SECONDS_BETWEEN_TRIES)
-    raise ValueError(f"no process 0 at {host}:{port} within {seconds:g} s ({reason}); is the coordinator right?")
-
-
-def _unmet(told: dict[str, Any], seconds: float, said: str) -> str:
-    """What is said where the processes do not come together."""
-    me, count = told["process_id"], told["num_processes"]
-    if "DEADLINE_EXCEEDED" in said or "timed out" in said:
-        return f"not all of {count} processes have come to {told['coordinator_address']} within {seconds:g} s"
-    if "ALREADY_EXISTS" in said or "ABORTED" in said or "INVALID_ARGUMENT" in said:
-        return f"process {me} of {count} is refused by process 0: another has its number, or they are fewer there"
-    return f"process {me} of {count} cannot meet the others: {said.splitlines()[0]}"
-
-
-def _check_count(processes: int) -> None:
-    """Refuse to run with others that count differently."""
-    from jax._src import distributed
-
-    client: Any = distributed.global_state.client
-    name = "hush/processes"
-    if distributed.global_state.process_id == 0:
-        client.key_value_set(name, str(processes), True)
-    elif (found := int(client.blocking_key_value_get(name, int(SECONDS_TO_START * 1000)))) != processes:
-        raise ValueError(f"process 0 counts {found} processes, this one {processes}: processes must be the same in all")

@@ -42,10 +42,10 @@ def begin(coordinator: str | None, process: int | None, processes: str | None) -
     several = _wanted(coordinator, process, processes)
     if several is None:
         return
-    _keep_standard_output()
     from hush.distributed import start
 
     start(**several)
+    _keep_standard_output()
     from hush.execution import hosts
 
     if not hosts.speaks():  # process 0 says it for all
