@@ -8,6 +8,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
+__all__ = ["start"]
+
 # Machines of one job do not all start at once.
 SECONDS_TO_START = 300.0
 SECONDS_TO_CONNECT = 300  # once all are there
@@ -117,8 +119,8 @@ def _devices_in_use() -> bool:
 
 
 def _settings(config: Any) -> None:
-    """What JAX must know beforehand; never over the user's own choice, but for SIGTERM, which hush listens to."""
-    if "JAX_CPU_COLLECTIVES_IMPLEMENTATION" not in os.environ:
+    """What JAX must know beforehand: how CPUs talk, unless the user has chosen; and that hush listens to SIGTERM."""
+    if config.values.get("jax_cpu_collectives_implementation") in (None, "none"):
         config.update("jax_cpu_collectives_implementation", "gloo")
     with suppress(AttributeError):  # of a JAX that does not know it
         config.update("jax_enable_preemption_service", False)
