@@ -77,6 +77,11 @@ def lives(number):
     return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def free(port):
+    with socket.socket() as trial:
+        return trial.connect_ex(("localhost", port)) != 0
+
+
 def test_what_makes_no_sense_is_refused_before_anything_starts(monkeypatch):
     port = free_port()
     where = ("--coordinator", f"127.0.0.1:{port}")
@@ -169,6 +174,34 @@ def test_a_launched_run_leaves_the_folder_of_one_process_and_any_number_goes_on_
     assert found.status["status"] == "finished"
     assert "[Gloo]" not in pack.said()
     assert pack.said().count("finished at round") == 3  # process 0 alone tells
+
+
+@pytest.mark.slow
+def test_tasks_of_a_job_of_slurm_find_each_other_unasked(tmp_path):
+    """And agree on a folder, whose name none of them was given."""
+    first, count = 2**16 - 2**12, 2**12  # where JAX has the coordinator, by the number of the job
+    job = next(number for number in range(os.getpid() % count, count) if free(first + number))
+    common = {"SLURM_JOB_ID": str(job), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
+    with Pack(tmp_path) as pack:
+        for index in ("0", "1"):
+            who = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": index, "SLURM_LOCALID": index}
+            pack.hush("run", TINY, folder=tmp_path, **common, **who)
+        assert pack.codes() == [0, 0], pack.said()
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert status(folder)["layout"]["devices"] == 2
+
+
+@pytest.mark.slow
+def test_a_process_without_a_sign_of_life_ends_the_others(tmp_path):
+    """As one on a machine that has stopped, whose connections nobody closes."""
+    folder = tmp_path / "run"
+    with Pack(tmp_path) as pack:
+        begun(pack, folder)
+        pack.processes[1].send_signal(signal.SIGSTOP)
+        assert pack.processes[0].wait(600) == 9, pack.said()
+        said = " ".join(pack.said_by(0).read_text().split())
+    assert "process 1 of 2 has given no sign of life" in said
+    assert f"hush resume {folder}" in said
 
 
 @pytest.mark.slow

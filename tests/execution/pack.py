@@ -32,12 +32,13 @@ class Pack:
                 process.kill()
             process.wait()
 
-    def begin(self, *command, devices=1, **environment):
+    def begin(self, *command, devices=1, folder=None, **environment):
         """Start python with a command; what it says goes to a file."""
         path = self.said_by(len(self.processes))
         settings = os.environ | {"JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT / "src")} | environment
         with path.open("wb") as file:
-            process = subprocess.Popen([sys.executable, *map(str, command)], stdout=file, stderr=file, env=settings)
+            words = [sys.executable, *map(str, command)]
+            process = subprocess.Popen(words, stdout=file, stderr=file, env=settings, cwd=folder)
         self.processes.append(process)
         return process
 

@@ -139,6 +139,8 @@ def first(action: Callable[[], T]) -> T:
     _talk.messages += 1
     if not speaks():
         return hear(watch(), name)
+    if watch().bad_news:
+        raise HostLost(watch().bad_news)
     _talk.alone = True
     try:
         found = action()

@@ -26,7 +26,8 @@ SECONDS_LAST = 3.0
 
 GONE = "process 0, where the others meet, is gone"
 LOST = 9  # the exit code of a process that another one's end has ended
-ALIVE, NEWS, DONE = "hush/alive/", "hush/news/", "hush/done/"
+ALIVE, NEWS = "hush/alive/", "hush/news/"
+DONE, LEFT = "hush/done/", "hush/left/"  # who has come to its end, and who has not waited there for the others
 
 
 class Watch:
@@ -129,18 +130,22 @@ class Watch:
 
         JAX would wait for all of them, and end this process without a word if they do not come.
         """
-        with contextlib.suppress(Exception):
-            self.client.key_value_set(f"{DONE}{self.process}", "", True)
         failed = self.code or hasattr(sys, "last_type")  # which is there once an error was shown that nobody caught
         patience = time.monotonic() + SECONDS_TO_LEAVE if failed else float("inf")
         try:
-            while len(self.client.key_value_dir_get(DONE)) < self.processes:
-                if self._bad or time.monotonic() > patience:
-                    self._go(self.code or (1 if failed else LOST))
+            self.client.key_value_set(f"{DONE}{self.process}", "", True)
+            while len(self.client.key_value_dir_get(DONE)) < self.processes and time.monotonic() < patience:
+                if self.client.key_value_dir_get(f"{NEWS}lost/"):
+                    break
                 time.sleep(SECONDS_BETWEEN_SIGNS / 10)
-        except Exception:
-            self._go(self.code or LOST)
-        self._leaving = True
+            all_here = len(self.client.key_value_dir_get(DONE)) == self.processes
+            if all_here and not self.client.key_value_dir_get(LEFT):
+                self._leaving = True
+                return
+            self.client.key_value_set(f"{LEFT}{self.process}", "", True)
+        except Exception:  # process 0 is gone
+            pass
+        self._go(self.code or int(bool(failed)))
 
     def _go(self, code: int) -> None:
         if self.process == 0:
