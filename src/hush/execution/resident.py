@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from hush.core.check import LARGEST
 from hush.core.problem import Problem
-from hush.execution import mesh
+from hush.execution import hosts, mesh
 from hush.execution.memories import PREFIX, Memories
 from hush.execution.window import Window
 
@@ -62,7 +62,7 @@ class Resident:
         pass
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
-        leaves = jax.tree_util.tree_leaves_with_path(states)
+        leaves = jax.tree_util.tree_leaves_with_path(hosts.fetch(states))
         return {f"{CLIENTS}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
 
     def restore(self, state: Mapping[str, Array], client_rounds: Array) -> Any:
