@@ -467,3 +467,13 @@ def test_a_folder_in_use_is_found_before_anything_is_read(tmp_path: Path) -> Non
 
     with pytest.raises(ValueError, match="already holds a store"):
         pack_files(path, tmp_path / "store", on_progress=told, **COLUMNS)
+
+
+def test_one_client_is_read_when_it_is_asked_for(tmp_path):
+    x, y, ids = np.arange(40.0).reshape(10, 4), np.arange(10) % 3, np.arange(10) % 4
+    pack((x, y), tmp_path / "store", client_ids=ids)
+    found, whole = stored(str(tmp_path / "store")), hush.tasks.arrays(x, y, ids, model="softmax")
+    rows = jnp.arange(2)
+    np.testing.assert_array_equal(found.client(3).examples(rows)[0], whole.client(3).examples(rows)[0])
+    with pytest.raises(ValueError, match="lie on disk"):
+        found.client(jnp.int32(3))

@@ -104,6 +104,10 @@ class Supervised(Problem):
         return self.model.init(key)
 
     def client(self, index: int | jax.Array) -> "Holding":
+        if self.source is not None:
+            if not isinstance(index, int | np.integer):
+                raise ValueError("the examples of this task lie on disk: in a compiled program, use restrict(clients)")
+            return self.restrict([int(index)]).client(index)
         return Holding(self, jnp.asarray(index))
 
     def present(self, params: Params) -> Any:
