@@ -10,11 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from hush.core.check import LARGEST, shown
+from hush.core.check import LARGEST, integer, shown
 from hush.core.keys import Key
 from hush.core.memory import check_room
 from hush.core.problem import Params
 from hush.models import build
+from hush.models.over_devices import OverDevices
 from hush.models.partly import Partly, Rebuilt
 
 
@@ -32,7 +33,10 @@ class Named(Rebuilt):
     options: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     skeleton: Any
 
-    def __init__(self, name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], devices: int = 1
+    ) -> None:
+        """`devices` is over how many the model is to be cut: each has to have room for its part."""
         self.name, self.shape, self.classes = name, shape, classes
         # A list would be no fixed setting of a compiled program.
         fixed = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
@@ -41,7 +45,8 @@ class Named(Rebuilt):
         count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
         if count > LARGEST:
             raise ValueError(f"the model {name} would have {count:,} parameters, at most {LARGEST:,} can be counted")
-        parts = {f"its {count:,} parameters": 4 * count}
+        together = 1 if jax.default_backend() == "cpu" else devices  # the devices of a CPU share its memory
+        parts = {f"its {count:,} parameters": 4 * count // together}
         check_room(f"the model {name}", parts, "take a smaller one, or smaller model_options")
 
     def _build(self, key: Key) -> Any:
@@ -82,11 +87,15 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
-        return Named(model, as_image(shape), classes, options or {})
+        of_model = dict(options or {})
+        devices = of_model.pop("devices", 1)
+        integer("devices of a model", devices)
+        named = Named(model, as_image(shape), classes, of_model, devices)
+        return named if devices == 1 else OverDevices(named, devices)
     if options:
         raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
     if isinstance(model, eqx.Module):
-        return model if isinstance(model, Partly) else Module(model)
+        return model if isinstance(model, Partly | OverDevices) else Module(model)
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return Functions(*model)
     if _of_torch(model):

@@ -15,6 +15,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import at_least, integer, known, positive
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
+from hush.models.over_devices import uncut
 from hush.models.partly import Partly
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
@@ -108,7 +109,7 @@ def _taken_for_granted(problem: Supervised, unit: str) -> tuple[str, ...]:
     holds = {
         SCALED: problem.is_rescaled,
         FOUND: problem.names.from_data,
-        FROZEN: isinstance(problem.model, Partly),
+        FROZEN: isinstance(uncut(problem.model), Partly),
         VOCABULARY: problem.measures is next_token,
         APART: problem.is_remote and unit == "example",
     }

@@ -15,7 +15,7 @@ from hush.settings.experiment import Experiment
 from hush.settings.network import NetworkSettings
 from hush.settings.own import Find, check_function, import_nothing, importing, is_own_name, make_own, schema_of
 from hush.settings.run import RunSettings, never_ends, run_table
-from hush.settings.schema import schema
+from hush.settings.schema import Field, schema
 from hush.settings.tables import OWN, Tables, tables_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
@@ -158,7 +158,7 @@ def _task(table: Mapping[str, Any], find: Find) -> tuple[dict[str, Any], Any]:
         if not isinstance(model, str) or model not in MODELS:
             raise SettingsError("task.model", f"unknown model {shown(model)}; {nearest(str(model), MODELS)}")
         options = arguments.get("model_options", {})
-        known = schema(MODELS[model], keyword_only=True)
+        known = schema(MODELS[model], keyword_only=True) | {"devices": Field("devices", int, 1)}  # of any model
         if options:
             place = "task.model_options"
             filled["model_options"] = fill(MODELS[model], options, place, known, f"option of {model}")

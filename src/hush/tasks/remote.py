@@ -11,6 +11,7 @@ import numpy as np
 
 from hush.core.check import integer, known
 from hush.core.problem import Population
+from hush.models.over_devices import uncut
 from hush.models.wrap import wrap
 from hush.tasks.given import check_model, check_scale, inputs, targets
 from hush.tasks.measures import MEASURES
@@ -68,7 +69,7 @@ def held(problem: Supervised, client: int, x: Any, y: Any) -> Supervised:
     """The problem as one device has it: its own examples, and of all others the numbers that were announced."""
     kind = next(name for name, measures in MEASURES.items() if measures is problem.measures)
     population = problem.population.restrict([client])
-    outputs = getattr(problem.model, "classes", math.inf)
+    outputs = getattr(uncut(problem.model), "classes", math.inf)
     found_x, found_y = _checked(x, y, problem.train.x.shape[1:], outputs, kind, "")
     if len(found_x) != (size := int(population.sizes[0])):
         raise ValueError(f"client {client} was announced with {size:,} examples, found {len(found_x):,}")
