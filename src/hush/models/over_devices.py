@@ -53,10 +53,8 @@ class Cutting:
 
     def leaves(self, rows: Rows) -> Any:
         """The reverse of `rows`."""
-        cut, rest = iter(rows.parts), iter(())
-        if self._rest:
-            tail = rows.parts[-1].reshape(-1)
-            rest = iter(lax.split(tail[: tail.size - self._filler], self._rest))
+        cut, tail = iter(rows.parts), rows.parts[-1].reshape(-1)
+        rest = iter(lax.split(tail[: tail.size - self._filler], self._rest) if self._rest else ())
         leaves = [
             next(rest).reshape(shape) if axis is None else self._leaf(next(cut), shape, axis)
             for shape, axis in zip(self.shapes, self._axes, strict=True)
