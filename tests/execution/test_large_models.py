@@ -158,6 +158,19 @@ def test_a_module_of_ones_own_starts_cut():
 
 
 @pytest.mark.slow
+def test_a_transformer_is_that_of_the_whole_model():
+    """Embeddings, attention, norms and a head of a number of tokens that no device divides."""
+    windows, owners = np.random.default_rng(1).integers(0, 31, (24, 17)), np.arange(24) // 6
+
+    def trained(devices, cut):
+        options = {"width": 32, "heads": 2} | cut
+        task = hush.tasks.tokens(windows, owners, model="gpt", model_options=options, vocabulary=31, test=windows[:5])
+        return run(FEDAVG, task, devices=devices)
+
+    same(trained(2, {"devices": 2}), trained(1, {}))
+
+
+@pytest.mark.slow
 def test_repetitions_and_several_clients_at_once():
     cut = run(FEDAVG, problem(2), repetitions=2, clients_at_once=2)
     whole = run(FEDAVG, problem(), repetitions=2, devices=1)
@@ -224,6 +237,11 @@ def test_what_does_not_go_is_refused():
         problem(0)
     with pytest.raises(ValueError, match="no layer is a range"):
         hush.ranges_of(problem(2), ["*bias"])
+
+
+def test_samples_by_name_are_refused():
+    with pytest.raises(ValueError, match="cut over 2 devices"):
+        hush.run(FEDAVG, problem(2), rounds=2, sample_every=1)
 
 
 def test_several_processes_are_refused(monkeypatch):

@@ -4,16 +4,29 @@ Only a run of a model that is cut over several devices has the axis `MODEL` in i
 the field or in a user's hands, nothing here does anything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 MODEL = "model"  # the axis of a mesh over which one copy of the model is cut
+_MESH: ContextVar[Mesh | None] = ContextVar("the mesh of the program that is being traced", default=None)
+
+
+@contextmanager
+def on_devices_of(mesh: Mesh) -> Iterator[None]:
+    """While a program is traced: let the model know over which devices it is cut, if it is."""
+    before = _MESH.set(mesh)
+    try:
+        yield
+    finally:
+        _MESH.reset(before)
 
 
 def axis_to_cut(shape: Sequence[int], devices: int) -> int | None:
@@ -33,9 +46,10 @@ def cut_along(axis: int | None, *before: Any) -> PartitionSpec:
 
 def annotated(array: jax.Array, axis: int, devices: int) -> jax.Array:
     """The same array, of which a program on so many devices for one model keeps a part of `axis` on each."""
-    if jax.sharding.get_abstract_mesh().shape.get(MODEL, 1) != devices:
+    mesh = _MESH.get()
+    if mesh is None or mesh.shape.get(MODEL, 1) != devices:
         return array
-    return lax.with_sharding_constraint(array, cut_along(axis))
+    return lax.with_sharding_constraint(array, NamedSharding(mesh, cut_along(axis)))
 
 
 class Rows(eqx.Module):

@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
 from hush.core.contract import State
+from hush.core.cut import on_devices_of
 from hush.core.evaluation import measures, own_measures
 from hush.core.flat import initial, unravelled
 from hush.core.keys import Key, at
@@ -24,7 +25,7 @@ from hush.core.ledger import Log
 from hush.core.problem import Problem, Vector
 from hush.core.round import channel_key, next_round, phase_key
 from hush.core.round import draw as draw_of
-from hush.execution.mesh import CLIENTS, LANES, annotated_state, is_cut, known_to_models, place_among
+from hush.execution.mesh import CLIENTS, LANES, annotated_state, is_cut, place_among
 from hush.execution.phase import Layout, one_phase
 from hush.execution.window import Window
 
@@ -129,7 +130,7 @@ def on_mesh(
 
     if is_cut(layout.mesh):
         alone = jax.vmap(on_device, in_axes=None, out_axes=None, axis_name=CLIENTS, axis_size=1)
-        with known_to_models(layout.mesh):
+        with on_devices_of(layout.mesh):
             return alone(data, lanes, shared)
     placed = P(LANES, CLIENTS) if apart else P()
     return jax.shard_map(
@@ -180,7 +181,7 @@ def begin(fixed: RunInputs, clients: int | None = None) -> RunState:
         return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited, clients)
 
     laid_out = fixed.layout.mesh
-    with known_to_models(laid_out):
+    with on_devices_of(laid_out):
         found = jax.vmap(one_lane)(settings, fixed.keys)
     return annotated_state(found, laid_out, found.server["model"].shape[-1])
 

@@ -3,7 +3,6 @@
 A model that is cut over several devices has them all to itself: a third axis of the mesh, and one device on the others.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -49,11 +48,6 @@ def _check_cut(of_model: int, devices: int | None, available: int) -> None:
 def is_cut(mesh: Mesh) -> bool:
     """Whether the model is cut over the devices of this mesh."""
     return MODEL in mesh.axis_names
-
-
-def known_to_models(mesh: Mesh) -> AbstractContextManager[Any]:
-    """Inside a program: lets a model that is cut know over which devices."""
-    return jax.sharding.use_abstract_mesh(mesh.abstract_mesh) if is_cut(mesh) else nullcontext()
 
 
 def place_among(devices: int) -> int | jax.Array:
