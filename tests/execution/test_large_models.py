@@ -235,6 +235,8 @@ def test_what_does_not_go_is_refused():
         over_devices(module(), 1)
     with pytest.raises(ValueError, match="devices"):
         problem(0)
+    with pytest.raises(ValueError, match=r"torch.nn.Module cannot be cut"):
+        over_devices(type("Linear", (), {"__module__": "torch.nn.modules.linear"})(), 2)
     with pytest.raises(ValueError, match="no layer is a range"):
         hush.ranges_of(problem(2), ["*bias"])
 

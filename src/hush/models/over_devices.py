@@ -117,17 +117,12 @@ def over_devices(model: Any, devices: int) -> OverDevices:
     >>> [part.shape for part in over_devices(module, 2).init(jax.random.key(0)).parts]
     [(2, 16), (2, 4), (2, 12), (2, 2)]
     """
-    from hush.models.wrap import wrap  # which knows this one too
+    from hush.models.wrap import of_torch, wrap  # which knows this one too
 
     if isinstance(model, str):
         raise ValueError(f"a model by its name is cut by its options: model={model!r}, model_options={{'devices': 2}}")
     if isinstance(model, OverDevices):
         raise ValueError(f"the model is cut over {model.devices} devices already")
-    return OverDevices(_kept_in_programs(wrap(model, (), 0)), devices)
-
-
-def _kept_in_programs(inner: Any) -> Any:
-    """Refuse a PyTorch module: its weights leave the program in every step, whole."""
-    if hasattr(inner, "wrapped"):
+    if of_torch(model):
         raise ValueError("a torch.nn.Module cannot be cut over devices: its weights leave the program, whole")
-    return inner
+    return OverDevices(wrap(model, (), 0), devices)

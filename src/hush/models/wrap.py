@@ -98,7 +98,7 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         return model if isinstance(model, Partly | OverDevices) else Module(model)
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return Functions(*model)
-    if _of_torch(model):
+    if of_torch(model):
         from hush.models.torch_module import TorchModule
 
         return TorchModule(model)
@@ -113,11 +113,12 @@ def looks_up(model: Any) -> bool:
     if isinstance(model, eqx.Module):
         is_embedding = lambda part: isinstance(part, eqx.nn.Embedding)  # noqa: E731
         return any(map(is_embedding, jax.tree.leaves(model, is_leaf=is_embedding)))
-    parts = model.modules() if _of_torch(model) else ()
+    parts = model.modules() if of_torch(model) else ()
     return any(type(part).__name__ in ("Embedding", "EmbeddingBag") for part in parts)
 
 
-def _of_torch(model: Any) -> bool:
+def of_torch(model: Any) -> bool:
+    """Whether a model is a module of PyTorch, which need not be installed to tell."""
     return any(kind.__module__.startswith("torch.") for kind in type(model).__mro__)
 
 
