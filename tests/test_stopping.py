@@ -3,12 +3,14 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
+from importlib import import_module
 
 import pytest
 
-from hush.stopping import SIGNALS, Stopping, listening
+from hush.stopping import REPEAT_SECONDS, SIGNALS, Stopping, listening
 
 
 def _send(number):
@@ -41,6 +43,70 @@ def test_an_exception_that_a_library_swallowed_is_raised_again():
             _send(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             stopping.check()
+
+
+SLOW_MODULE = """
+import os, signal, time
+os.kill(os.getpid(), signal.{name})
+for _ in range(50):  # steps between which a signal would be heard
+    time.sleep(0.01)
+os.environ["HUSH_TEST_LOADED"] = "whole"
+"""
+
+
+def _imported_and_waited_for(name):
+    import_module(name)
+    time.sleep(60)
+
+
+def _imported_and_checked(name, stopping):
+    import_module(name)
+    stopping.check()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_import_is_finished_first(name, tmp_path, monkeypatch):
+    """A library that is left half loaded may take the process down, at once or as it ends."""
+    (tmp_path / "a_slow_module.py").write_text(SLOW_MODULE.format(name=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("HUSH_TEST_LOADED", "not yet")
+    with listening() as stopping, pytest.raises(KeyboardInterrupt):
+        _imported_and_waited_for("a_slow_module")
+    assert sys.modules.pop("a_slow_module")
+    assert os.environ["HUSH_TEST_LOADED"] == "whole"
+    assert stopping.signal == getattr(signal, name)
+
+
+def test_a_second_signal_does_not_wait_for_an_import(tmp_path, monkeypatch):
+    (tmp_path / "an_endless_module.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.2)\n"
+        "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with listening(), pytest.raises(KeyboardInterrupt):
+        import_module("an_endless_module")
+    assert "an_endless_module" not in sys.modules
+
+
+def test_a_program_that_is_itself_imported_is_stopped_at_once(tmp_path, monkeypatch):
+    """All of a run may stand in a module: that import is not waited for."""
+    (tmp_path / "a_program.py").write_text(
+        "import os, signal, time\nfrom hush.stopping import listening\n"
+        "with listening():\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(60)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        import_module("a_program")
+
+
+def test_no_signal_comes_after_the_end(tmp_path, monkeypatch):
+    """One that an import held back is not sent to whoever comes next."""
+    (tmp_path / "a_short_module.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt), listening() as stopping:
+        _imported_and_checked("a_short_module", stopping)
+    sys.modules.pop("a_short_module")
+    time.sleep(4 * REPEAT_SECONDS)
 
 
 class Callback:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         algorithms,
         channel,
         cohort,
+        distributed,
         local,
         models,
         network,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from hush.core.grid import Grid
     from hush.core.ranges import parameters, ranges_of
     from hush.core.round import broadcast, client_step, server_step
+    from hush.execution.words import HostLost
     from hush.plans import plan
     from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
     from hush.runs.loading import load
@@ -90,6 +92,7 @@ _HOMES = {
     "hush.core.grid": ("Grid",),
     "hush.core.ranges": ("parameters", "ranges_of"),
     "hush.core.round": ("broadcast", "client_step", "server_step"),
+    "hush.execution.words": ("HostLost",),
     "hush.runs.result": ("Result",),
     "hush.runs.loading": ("load",),
     "hush.runs.errors": ("CallbackFailed", "Diverged", "Interrupted", "WriteFailed"),
@@ -102,6 +105,7 @@ _PACKAGES = (
     "algorithms",
     "channel",
     "cohort",
+    "distributed",
     "local",
     "models",
     "network",
@@ -122,6 +126,7 @@ __all__ = [
     "Diverged",
     "Evaluation",
     "Grid",
+    "HostLost",
     "InTurn",
     "Interrupted",
     "Result",
@@ -133,6 +138,7 @@ __all__ = [
     "channel",
     "client_step",
     "cohort",
+    "distributed",
     "distributed_sgd",
     "ditto",
     "dp_fedavg",

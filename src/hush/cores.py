@@ -11,24 +11,32 @@ import sys
 # Each device keeps a copy of the data: more than these would cost memory before they gain time.
 MOST_DEVICES = 16
 
+FLAG, VARIABLE = "xla_force_host_platform_device_count", "JAX_NUM_CPU_DEVICES"
+# Whether the user has said how many there are to be, before we did.
+users_own = VARIABLE in os.environ or FLAG in os.environ.get("XLA_FLAGS", "")
+
+
+def devices() -> int:
+    """How many CPU devices this process has by itself: one for each core that it may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_DEVICES)
+
 
 def one_device_per_core() -> None:
     """One CPU device per core, unless JAX has started or the user has chosen a number."""
     flags = os.environ.get("XLA_FLAGS", "")
-    if "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags:
+    if VARIABLE in os.environ or FLAG in flags:
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    devices = min(cores, MOST_DEVICES)
     if "jax" in sys.modules:  # too late for the environment: its settings have been read
         config = sys.modules["jax"].config
         if config.values["jax_num_cpu_devices"] != -1:
             return
         try:
-            config.update("jax_num_cpu_devices", devices)
+            config.update("jax_num_cpu_devices", devices())
         except RuntimeError:  # JAX has started: its devices stay as they are
             return
     else:
-        os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
+        os.environ[VARIABLE] = str(devices())
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
 

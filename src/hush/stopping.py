@@ -1,8 +1,9 @@
 """Being told to stop: Ctrl-C, and the SIGTERM and SIGHUP that clusters, containers and closed terminals send.
 
-While a run is set up, a signal ends it at once. While rounds run, the block of rounds is finished and everything is
-written first; a second signal ends it at once all the same. Compiled code hears no signal, so a thread of its own
-answers that it was heard.
+While a run is set up, a signal ends it at once; in the middle of an import, as soon as that is through, for a library
+that is left half loaded may take the whole process down. While rounds run, the block of rounds is finished and
+everything is written first. A second signal ends it at once all the same. Compiled code hears no signal, so a thread of
+its own answers that it was heard.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -31,13 +33,17 @@ class StopRequested(KeyboardInterrupt):
 class Stopping:
     """Whether, and by which signal, this process was told to stop."""
 
-    def __init__(self, leave: bool = False) -> None:
+    def __init__(self, leave: bool = False, imports: int = 0) -> None:
         self.signal = 0  # the first that was heard
         self.finishing = False  # whether rounds run, which are to be finished
         self.spoken = True  # whether to answer
         self._leave = leave  # whether the process is ours to end, when it cannot stop in time
+        self._imports = imports  # that all of this is a part of
         self._answered = False
-        self._repeated = False
+        self._repeated = False  # whether the next signal to be answered is our own
+        self._ours = False  # whether the next to be heard is
+        self._due = False  # whether there is a reason to send it to ourselves
+        self._sender: threading.Timer | None = None
 
     def __bool__(self) -> bool:
         return self.signal != 0
@@ -50,23 +56,50 @@ class Stopping:
     def check(self) -> None:
         """Stop here, if that was asked for: the exception of a signal may have been lost inside a library."""
         if self:
+            self._due = False
             raise StopRequested(self.signal)
 
-    def hear(self, number: int, _: Any = None) -> None:
+    def hear(self, number: int, frame: FrameType | None = None) -> None:
         """What is done about a signal, between two steps of the program."""
-        again = bool(self)
-        self.signal = self.signal or number
-        if again or not self.finishing:
-            raise StopRequested(self.signal)
+        ours, self._ours = self._ours, False
+        first, self.signal = not self, self.signal or number
+        if (first and self.finishing) or (ours and not self._due):
+            return
+        if (first or ours) and imports_around(frame) > self._imports:
+            self._repeat()
+            return
+        self._due = False
+        raise StopRequested(self.signal)
 
     def swallowed(self, unraisable: Any) -> bool:
         """A callback of a library cannot pass the exception on, and drops it: raise it again in the program itself."""
         if not (self and isinstance(unraisable.exc_value, KeyboardInterrupt)):
             return False
-        self._repeated = True
-        # A little later: from here it would be dropped once more.
-        _soon(REPEAT_SECONDS, lambda number: os.kill(os.getpid(), number), self.signal)
+        self._repeat()
         return True
+
+    def _repeat(self) -> None:
+        """Send ourselves the signal once more, a little later: here its exception would be dropped, or do harm."""
+
+        def send(number: int) -> None:
+            if self._due:
+                self._repeated = self._ours = True
+                os.kill(os.getpid(), number)
+
+        self._due = True
+        self._sender = _soon(REPEAT_SECONDS, send, self.signal)
+
+    def settle(self) -> None:
+        """Stop here, if that has only been put off."""
+        if self._due:
+            self.check()
+
+    def close(self) -> None:
+        """Send ourselves nothing more: who comes next would be stopped by it."""
+        self._due = False
+        if self._sender is not None:
+            self._sender.cancel()
+            self._sender.join()
 
     def answer(self, number: int) -> None:
         """What is done about a signal at once, whatever the program is doing."""
@@ -92,7 +125,7 @@ def listening(leave: bool = False) -> Iterator[Stopping]:
     if _listening:
         yield _listening[-1]
         return
-    stopping = Stopping(leave)
+    stopping = Stopping(leave, imports_around(sys._getframe()))
     if threading.current_thread() is not threading.main_thread():
         yield stopping  # only the main thread can hear
         return
@@ -107,11 +140,22 @@ def listening(leave: bool = False) -> Iterator[Stopping]:
         sys.unraisablehook = lambda unraisable: None if stopping.swallowed(unraisable) else hook(unraisable)
         with _answering(stopping):
             yield stopping
+            stopping.settle()
     finally:
+        stopping.close()
         sys.unraisablehook = hook
         _listening.pop()
         for number in heard:
             signal.signal(number, earlier[number])
+
+
+def imports_around(frame: FrameType | None) -> int:
+    """How many imports a step of the program is a part of."""
+    found = 0
+    while frame is not None:
+        found += frame.f_code.co_name == "_find_and_load" and frame.f_globals.get("__name__") == "importlib._bootstrap"
+        frame = frame.f_back
+    return found
 
 
 def _is_ours_to_hear(number: int, handler: Any) -> bool:
@@ -152,10 +196,11 @@ def _leave(number: int) -> None:
     os._exit(128 + number)
 
 
-def _soon(seconds: float, action: Callable[[int], object], number: int) -> None:
+def _soon(seconds: float, action: Callable[[int], object], number: int) -> threading.Timer:
     timer = threading.Timer(seconds, action, (number,))
     timer.daemon = True
     timer.start()
+    return timer
 
 
 def _say(line: str) -> None:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from hush.algorithms import ALGORITHMS
 from hush.app import commands, failures
-from hush.app.bibliography import ENTRIES
+from hush.app.bibliography import entries
 from hush.app.citations import SUBJECTS, USES
 from hush.app.listing import SLOTS, overview
 from hush.app.main import app
@@ -182,13 +182,23 @@ class TestShow:
 class TestCite:
     def test_all(self):
         text = fine("cite")
-        assert text.count("\n@") + text.startswith("@") == len(ENTRIES)
+        assert text.count("\n@") + text.startswith("@") == len(entries())
         for title in ("Langevin", "Aligning Gradients", "Understanding Clipping", "Communication Constraints"):
             assert title in text
         assert text.count("{") == text.count("}")
 
+    def test_the_file_is_entries_and_nothing_else(self):
+        """Each with a title and an author, and no line of the file in none of them."""
+        text = (Path(failures.__file__).parent / "bibliography.bib").read_text(encoding="utf-8")
+        assert len(entries()) == text.count("@")
+        assert text == f"{text.splitlines()[0]}\n\n" + "\n".join(entries().values())
+        for key, entry in entries().items():
+            assert entry.count("{") == entry.count("}"), key
+            for field in ("title", "author"):
+                assert entry.count(f"\n  {field} = {{") == 1, key
+
     def test_every_key_is_used_or_cited_with_all(self):
-        assert {key for keys in USES.values() for key in keys} <= set(ENTRIES)
+        assert {key for keys in USES.values() for key in keys} <= set(entries())
 
     def test_names_are_names_of_something(self):
         known = {name for slot in SLOTS.values() for name in slot.table} | {"classes_per_client", "dominant_classes"}

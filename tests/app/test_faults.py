@@ -143,6 +143,46 @@ def test_told_to_stop_while_it_is_set_up_it_stops(place):
     assert "Traceback" not in errors(place)
 
 
+LOADING = """
+import os, signal, sys
+from hush.stopping import StopRequested, listening
+
+loading, calls = [], 0
+
+def watch(frame, event, argument):
+    global calls
+    if getattr(argument, "__name__", "") in ("create_dynamic", "exec_dynamic"):
+        loading.append(1) if event == "c_call" else loading.pop()
+    elif loading and event == "call":
+        calls += 1
+        if calls == {number}:
+            sys.setprofile(None)
+            print("told to stop", flush=True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+try:
+    with listening(leave=True):
+        sys.setprofile(watch)
+        import jaxlib._jax
+except StopRequested as request:
+    sys.exit(128 + request.signal)
+"""
+
+
+@pytest.mark.parametrize("number", [1, 2, 100])
+def test_told_to_stop_while_a_library_is_loaded_it_stops(place, number):
+    """At the first, second and hundredth call of Python from C++ that is being loaded, where an exception is poison.
+
+    There it was lost, told as an error of the import, or the end of the process by abort.
+    """
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", LOADING.format(number=number)]
+    ended = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, timeout=HANG)
+    assert "told to stop" in ended.stdout
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_second_start_and_the_second_resume_are_told_who_holds_the_folder(place):
     folder = place / "run"
     first = start(place, "run", "long.toml", "--out", "run", "--quiet")

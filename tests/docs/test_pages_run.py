@@ -1,17 +1,25 @@
 """The Python on the pages of the documentation runs, as it stands there."""
 
+import ast
 import contextlib
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from run_page import DOCS, ROOT, blocks, run_page, shell
+from run_page import DOCS, ROOT, blocks, fenced, run_page, shell
+from typer.testing import CliRunner
 
 import hush
+from hush.app.main import app
+from hush.settings import build
 
 TUTORIALS = sorted(page.name for page in (DOCS / "tutorials").glob("*.md") if blocks(page.read_text(encoding="utf-8")))
 QUICK = ("bits.md", "first_run.md")  # the others take their time
@@ -42,6 +50,26 @@ def test_the_page_on_compression(tmp_path):
     vector = np.linspace(-1, 1, 50, dtype=np.float32)
     names = {"hush": hush, "compressor": hush.uplink.QSGD(4), "vector": vector, "key": hush.keys.root(0)}
     run_page("compression.md", tmp_path, names)
+
+
+def test_the_page_on_large_populations(tmp_path, monkeypatch):
+    """Its Python, what its remarks say, its settings, and its commands on files as they name them."""
+    space = run_page("scale.md", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "scale.md").read_text(encoding="utf-8")
+    said = re.findall(r"^([a-z_.:\[\]0-9]+)  # (.+)$", text, re.MULTILINE)
+    assert len(said) == 3
+    for expression, value in said:
+        assert eval(expression, space) == ast.literal_eval(value), expression
+    (settings,) = fenced(text, "toml")
+    assert build(tomllib.loads(settings)).problem().population.clients == 500
+    frame = pd.DataFrame({"age": range(30), "hospital": ["a", "b", "c"] * 10, "outcome": [0, 1] * 15})
+    frame.to_parquet("visits.parquet")
+    frame.to_parquet("held-out.parquet")
+    commands = [shlex.split(line, comments=True) for line in shell("scale.md").splitlines() if line.startswith("hush")]
+    assert len(commands) == 3
+    for _, *arguments in commands:
+        assert CliRunner().invoke(app, arguments).exit_code == 0, arguments
 
 
 # Of other pages, what needs neither a download nor anything that their words alone describe.

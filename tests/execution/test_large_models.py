@@ -247,7 +247,7 @@ def test_samples_by_name_are_refused():
 
 
 def test_several_processes_are_refused(monkeypatch):
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr("hush.execution.hosts.processes", lambda: 2)
     with pytest.raises(ValueError, match="in one process"):
         mesh.make(1, None, 2)
 

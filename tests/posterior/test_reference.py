@@ -135,7 +135,7 @@ class Other(Problem):
 
 
 def test_only_known_problems_have_a_reference():
-    with pytest.raises(ValueError, match="needs examples and a loss, or potentials, found Other"):
+    with pytest.raises(ValueError, match="needs examples in memory and a loss, or potentials, found Other"):
         reference_posterior(Other(Population(np.ones(2, int))))
 
 

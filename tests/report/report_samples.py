@@ -66,6 +66,7 @@ def run_folder(
     message: str = "",
     settings: str = SETTINGS,
     counts: np.ndarray | None = None,
+    classes: Sequence[str] = (),
 ) -> Path:
     """A run folder with these records, as far as a report reads it."""
     path.mkdir(parents=True)
@@ -76,5 +77,5 @@ def run_folder(
     if records is not None:
         records.to_csv(path / "records.csv", index=False)
     if counts is not None:
-        np.savez(path / "class_counts.npz", counts=counts)
+        np.savez(path / "class_counts.npz", counts=counts, **({"classes": np.array(classes)} if classes else {}))
     return path

@@ -117,6 +117,17 @@ def test_algorithms_are_told_apart_by_their_pieces():
     assert algorithms(["a", "b"], [plain, plain | {"local.lr": 1.0}]) == ["sgd", "sgd"]
 
 
+def test_algorithms_have_their_own_names_where_these_tell_them_apart():
+    plain, quantised = {"local.piece": "sgd"}, {"local.piece": "sgd", "uplink.0.piece": "qsgd"}
+    fedavg, fedpaq = plain | {"algorithm.called": "fedavg"}, quantised | {"algorithm.called": "fedpaq"}
+    slow = fedavg | {"local.lr": 0.1}
+    assert algorithms(["a", "b", "c"], [fedavg, fedpaq, slow]) == ["fedavg", "fedpaq", "fedavg"]
+    mixed = [fedavg, fedpaq, quantised]  # the last is the same without a name
+    assert algorithms(["a", "b", "c"], mixed) == ["fedavg", "sgd + qsgd", "sgd + qsgd"]
+    wrong = quantised | {"algorithm.called": "fedavg"}
+    assert algorithms(["a", "b", "c"], [fedavg, slow, wrong]) == ["sgd", "sgd", "c"]
+
+
 def test_settings_stand_side_by_side_with_what_differs_marked():
     one = {"task.name": "digits", "run.seed": 3, "local.lr": 0.1}
     section = "".join(settings_section(["one", HOSTILE], [one, one | {"local.lr": 0.3, "uplink.0.levels": 2}]))

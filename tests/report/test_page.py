@@ -200,6 +200,13 @@ def test_the_clients_data_are_pictured(tmp_path):
     assert "class_counts" in page.ids
     assert f"8 clients hold {counts.sum()} examples of 3 classes, from 3 to 66 each." in page.text
     assert (tmp_path / "first run" / "class_counts.png").exists()
+    assert "well" not in page.text
+
+
+def test_the_classes_in_the_picture_have_their_names(tmp_path):
+    page = report(tmp_path, slim(), counts=np.arange(24).reshape(8, 3), classes=("ill", "well", "<b>"))
+    shown = page.text[page.text.index("Who holds what") :]
+    assert all(name in shown for name in ("ill", "well", "<b>"))
 
 
 def test_the_same_folder_gives_the_same_page_and_leaves_nothing_half_written(tmp_path):

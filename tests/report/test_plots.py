@@ -226,9 +226,44 @@ def test_pictures_of_few_and_many_clients(clients, classes):
         assert np.allclose(shares.sum(0), 1)
 
 
+NAMES = ("$ill$", "_well", "a very long name of a class that no legend has room for")
+
+
+def test_bars_are_named_as_the_classes_are():
+    """By colour: the name in the legend is that of the bars, however it is written."""
+    counts = np.array([[1, 2, 3], [4, 0, 1]])
+    figure = picture(counts, NAMES)
+    ax, legend = figure.axes[0], figure.axes[0].get_legend()
+    heights = {}
+    for bar in ax.patches:
+        heights[bar.get_facecolor()] = heights.get(bar.get_facecolor(), 0) + bar.get_height()
+    said = {
+        text.get_text(): heights[patch.get_facecolor()]
+        for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)
+    }
+    assert list(said.values()) == [4, 2, 5], "the last class is on top, as its bars are"
+    assert list(said)[1:] == ["_well", "$ill$"]
+    assert NAMES[2].startswith(next(iter(said)).removesuffix("…"))
+    assert ">$ill$<" in svg(figure, "one")
+
+
+@pytest.mark.parametrize("classes", [11, 26, 27, 100])
+def test_rows_of_a_heat_map_are_named_as_the_classes_are(classes):
+    names = [f"${number}$" for number in range(classes)]
+    figure = picture(np.ones((5, classes), int), names)
+    ax = figure.axes[1]
+    shown = {int(place): label.get_text() for place, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)}
+    assert all(names[place] == label for place, label in shown.items())
+    assert 0 in shown
+    assert min(classes, 14) <= len(shown) <= 26
+    assert ">$0$<" in svg(figure, "one")
+
+
 def test_pictures_need_clients_and_classes():
     with pytest.raises(ValueError, match=r"\[clients, classes\], found \(3,\)"):
         picture(np.ones(3))
+    with pytest.raises(ValueError, match="names must be those of 2 classes, found 3"):
+        picture(np.ones((4, 2)), NAMES)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from sklearn import metrics as scikit
 
 import hush
 from hush.core.columns import column
+from hush.core.contract import Stage
 from hush.core.flat import unravelled
 from hush.runs import metrics as metrics_of_runs
 from hush.settings import RunSettings, SettingsError, build, tables_of
@@ -19,6 +21,7 @@ from hush.store import load_records, load_settings
 from hush.store.records import all_columns, information, measures
 from hush.tasks.metrics import names, parsed, probabilities, written
 
+SCAFFOLD = hush.scaffold(clients=3, steps=2, lr=0.5)
 FEDAVG = hush.fedavg(clients=3, steps=2, lr=0.5)
 
 
@@ -148,7 +151,7 @@ def test_a_lane_that_diverged_has_no_number(unequal):
         ({"writes": lambda y, z: z.fill(0)}, "the metric 'writes' fails with ValueError.*read-only"),
         (["roc_auc"], "the metric 'roc_auc' fails with ValueError: .*There are roc_auc_ovo, .*roc_auc_ovr"),
         (["top_3_accuracy"], "of 3 classes the right one is always among 3"),
-        (["no_such_module:function"], "'no_such_module:function' cannot be imported: No module named"),
+        (["no_such_module:function"], "'no_such_module:function' cannot be imported: there is no module"),
         (["numpy:no_such"], "'numpy:no_such' cannot be imported"),
         (["numpy:pi"], "must be a function, found float"),
         (["own:mine"], "is a function of the user's own, which settings cannot make again: go on from Python"),
@@ -157,6 +160,50 @@ def test_a_lane_that_diverged_has_no_number(unequal):
 def test_what_is_refused_before_any_work(unequal, tmp_path, asked, message):
     with pytest.raises(ValueError, match=message):
         go(unequal, metrics=asked, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+class Counts(Stage):
+    """A stage of one's own that reports something."""
+
+    def __call__(self, key, vector, state):
+        return vector, state, {"large": jnp.sum(jnp.abs(vector) > 1)}
+
+
+class Reporting(hush.local.Gradient):
+    """A local rule of one's own that does."""
+
+    def __call__(self, key, broadcast, memory, data):
+        message, memory, info = super().__call__(key, broadcast, memory, data)
+        return message, memory, info | {"large": jnp.float32(1)}
+
+
+@pytest.mark.parametrize(
+    ("slots", "name"),
+    [
+        ({"uplink": (Counts(),)}, "large"),
+        ({"local": Reporting()}, "large"),
+        ({"local": SCAFFOLD.local, "server": SCAFFOLD.server, "uplink": (Counts(),)}, "control_large"),
+        ({"local": SCAFFOLD.local, "server": SCAFFOLD.server, "uplink": (hush.uplink.Clip(1.0),)}, "control_clipped"),
+    ],
+)
+def test_a_name_that_a_piece_reports_by_is_refused_before_any_work(unequal, tmp_path, slots, name):
+    """And by nothing else: under another name the same run has both columns."""
+    algorithm = hush.Algorithm(**{"cohort": hush.cohort.Uniform(3), "local": hush.local.Gradient()} | slots)
+    asked = {"evaluate_every": 1, "progress": False}
+    with pytest.raises(ValueError, match=f"the metric '{name}' has the name of a column that the problem or a piece"):
+        hush.run(algorithm, unequal, 1, metrics={name: own_share}, folder=tmp_path / "run", **asked)
+    assert not (tmp_path / "run").exists()
+    records = hush.run(algorithm, unequal, 1, metrics={"mine": own_share}, **asked).records
+    assert {name, "mine"} <= set(records)
+
+
+def test_a_name_that_follows_from_measures_is_refused_before_any_work(tmp_path):
+    windows, small = np.arange(20).reshape(4, 5) % 6, {"width": 4, "embedding": 2}
+    text = hush.tasks.tokens(windows, [0, 0, 1, 1], vocabulary=6, test=windows, model_options=small)
+    asked = {"metrics": {"perplexity": own_share}, "folder": tmp_path / "run", "progress": False}
+    with pytest.raises(ValueError, match="the metric 'perplexity' has the name of a column that the problem"):
+        hush.run(hush.fedavg(2, steps=1), text, 1, **asked)
     assert not (tmp_path / "run").exists()
 
 
@@ -236,6 +283,22 @@ def test_a_module_beside_the_program_is_found(tmp_path, monkeypatch):
     assert (found.name, found.function(None, None)) == ("third", 1 / 3)
 
 
+def test_a_module_beside_a_settings_file_is_found(tmp_path, monkeypatch):
+    """As the file writes it, though the function is of another module; and by who owns the file alone."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "my_own_mean.py").write_text("from numpy import mean as third\nnumber = 3\n")
+    monkeypatch.chdir(tmp_path)
+    tables = {"algorithm": {"name": "fedavg"}, "run": {"metrics": {"mine": "my_own_mean:third"}}}
+    found = build(tables, beside=tmp_path / "home").run.metrics
+    assert found[0].function is np.mean
+    assert written(found) == {"mine": "my_own_mean:third"}
+    with pytest.raises(SettingsError, match=r"^run\.metrics: .*never imports anything"):
+        build(tables)
+    tables["run"]["metrics"]["mine"] = "my_own_mean:number"
+    with pytest.raises(SettingsError, match=r"^run: the metric 'my_own_mean:number' must be a function, found"):
+        build(tables, beside=tmp_path / "home")
+
+
 def test_scikit_learns_scorers_are_all_better_when_higher_and_ours_by_their_words():
     known = set(scikit.get_scorer_names())
     assert known < set(names())
@@ -266,7 +329,7 @@ class Here:
 
         made = Simulation(FEDAVG, problem)
         self.problem = self.placed = made.placed
-        self.server, self.layout, self.round = made.server, made.layout, 0
+        self.server, self.layout, self.round, self.added = made.server, made.layout, 0, made.added
 
 
 def test_new_columns_come_after_those_that_they_follow():

@@ -69,3 +69,13 @@ def test_who_has_spent_its_bits_takes_part_no_more(unequal):
     one, other = (hush.run(algorithm, unequal, 6, streamed=streamed, **how) for streamed in (False, True))
     same(one.records, other.records)
     assert other.clients["rounds"].max() == 2
+
+
+def test_a_store_without_a_test_set_has_a_report_all_the_same(tmp_path):
+    draws = np.random.default_rng(0)
+    hush.tasks.pack((draws.normal(size=(30, 4)), np.arange(30) % 3), tmp_path / "store", client_ids=np.arange(30) % 6)
+    problem = hush.tasks.stored(str(tmp_path / "store"))
+    algorithm = hush.fedavg(clients=2, steps=1, lr=0.1)
+    result = hush.run(algorithm, problem, 2, folder=tmp_path / "run", progress=False)
+    assert "train_loss" not in result.records
+    assert "update_norm" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -102,8 +102,8 @@ def test_every_file_of_a_run_is_in_the_table_and_in_the_manifest(run):
     assert names - {".lock", manifest.NAME} == set(manifest.entries(run))
     assert all(manifest.matches(run, name) for name in names - {".lock", manifest.NAME})
     absent = {file.name for file in FILES if not any(run.glob(file.name))}
-    # no federation, no ε to show, and too few samples
-    assert absent == {"journal.jsonl", "clients.png", "trace.png", "density.png"}
+    # no federation, nobody streamed, no ε to show, and too few samples
+    assert absent == {"journal.jsonl", "client_states.bin", "clients.png", "trace.png", "density.png"}
 
 
 def test_a_copy_matches_too(run, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush.store import load_table
-from hush.store.files import CLIENTS
+from hush.store.files import CLASS_COUNTS, CLIENTS
 from hush.store.fingerprint import fingerprint
 
 X = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
@@ -81,6 +81,26 @@ def test_other_names_are_the_same_problem() -> None:
     pd.testing.assert_frame_equal(
         ran(english).records.drop(columns="seconds"), ran(numbered).records.drop(columns="seconds")
     )
+
+
+def test_a_folder_keeps_the_names_of_classes(tmp_path: Any, unpainted: Any) -> None:
+    """A class that has a name and no example is counted too: nobody holds it."""
+    named = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "ward": WARDS, "found": np.array(["ill", "well", "hurt"])[Y]})
+    classes = ["well", "ill", "hurt", "lost"]
+    problem = hush.tasks.frame(named, "found", "ward", classes=classes)
+    result = ran(problem, folder=tmp_path / "run")
+    saved = result.save(tmp_path / "again").folder
+    for folder in (tmp_path / "run", saved):
+        with np.load(folder / CLASS_COUNTS.name) as held:
+            assert held["classes"].tolist() == classes
+            expected = named.groupby(["ward", "found"]).size().unstack(fill_value=0).reindex(columns=classes)
+            assert (held["counts"] == expected.fillna(0).to_numpy()).all()
+
+
+def test_classes_that_are_numbers_have_no_names_in_a_folder(tmp_path: Any, unpainted: Any) -> None:
+    ran(made(WARDS), folder=tmp_path / "run")
+    with np.load(tmp_path / "run" / CLASS_COUNTS.name) as held:
+        assert list(held) == ["counts"]
 
 
 def test_a_problem_without_names(quadratic: Any, unequal: Any) -> None:

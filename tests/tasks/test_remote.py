@@ -100,9 +100,10 @@ def test_data_comes_from_files_and_functions(tmp_path, monkeypatch):
         np.testing.assert_array_equal(found.x, jnp.asarray(x))
         np.testing.assert_array_equal(found.y, y)
     for source, reason in (
-        ("mine.csv", "must be an .npz or .parquet file"),
+        ("mine.csv", r"must be an \.npz, \.parquet or \.txt file"),
         ("absent:data", "names no function that can be imported"),
         ("owner:data", r"must return a pair \(x, y\)"),
+        ("pair:np.pi", "must be a function, found float"),
         ("absent.npz", "cannot be read"),
         ("mine.parquet", "must have a column 'y' of labels"),
     ):

@@ -1,5 +1,7 @@
 """Frames and files as tasks, in Python and in settings files: the truth is a plain pandas pipeline and its gradient."""
 
+import inspect
+import pydoc
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,17 @@ def test_a_guarantee_says_that_categories_and_classes_were_known() -> None:
     for more, expected in (({}, True), (numbers, False), (numbers | {"features": None}, True)):
         found = describe(algorithm, hush.tasks.frame(FRAME, **COLUMNS, **more), 3).phases[0].assumptions
         assert any("known beforehand" in words for words in found) == expected
+
+
+@pytest.mark.parametrize("name", ["frame", "csv", "parquet"])
+def test_help_shows_every_keyword_and_teaches_it(name: str) -> None:
+    task = getattr(hush.tasks, name)
+    text = pydoc.plain(pydoc.render_doc(task))
+    shared = ["features", "test", "kind", "classes", "model", "model_options", "standardise"]
+    assert set(shared) <= set(inspect.signature(task).parameters)
+    for each in ("`target` is the column", "`features`", "With `standardise` no privacy guarantee is given"):
+        assert text.count(each) == 1
+    assert "**" not in text
 
 
 def test_other_kinds_of_targets() -> None:

@@ -110,6 +110,7 @@ class TestEntries:
 
     def test_names_of_algorithms(self):
         assert algorithm_of({"algorithm": {"name": "scaffold"}}) == "scaffold"
+        assert algorithm_of({"algorithm": {"called": "fedavg"}, "local": {"piece": "sgd"}}) == "fedavg"
         phases = [{"local": {"piece": "gather"}}, {"local": {"piece": "sgd"}, "channel": {"piece": "over_the_air"}}]
         assert algorithm_of({"phases": phases}) == "gather, sgd, over_the_air"
         assert algorithm_of({"local": 3, "uplink": "x", "phases": 1}) == ""

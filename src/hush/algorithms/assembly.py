@@ -2,20 +2,19 @@
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar, get_type_hints
+from typing import Any, TypedDict
 
 from hush.cohort import Everyone, Uniform
+from hush.core.algorithm import named
 from hush.core.check import number
 from hush.core.contract import Cohort
 from hush.core.grid import Grid
+from hush.core.keywords import Function, taking
 from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import Rate
 from hush.local import Direction, LocalSGD, WeightDecay, batches
 from hush.privacy.accounting import MOST_NOISE
 from hush.privacy.calibration import OutOfReach
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def participants(clients: int | None, weighting: str) -> Cohort:
@@ -56,24 +55,17 @@ def local_sgd(
     return LocalSGD(as_rate(lr), **length, batches=batches(batch, sampling), direction=directions, optimiser=chosen)
 
 
-def trained(function: Function) -> Function:
-    """Show the keywords of `Training` in an algorithm's own signature, which help, settings files and errors read."""
-    shared = [each for each in signature(local_sgd).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
-    own = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-    whole = signature(function).replace(parameters=[*own, *shared])
+trained = taking(local_sgd)  # the keywords of `Training` in an algorithm's own signature
+
+
+def by_name(function: Function) -> Function:
+    """What the function makes is called by its name."""
 
     @wraps(function)
-    def checked(*arguments: Any, **keywords: Any) -> Any:
-        try:
-            whole.bind(*arguments, **keywords)
-        except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None
-        return function(*arguments, **keywords)
+    def made(*arguments: Any, **keywords: Any) -> Any:
+        return named(function(*arguments, **keywords), function.__name__)
 
-    checked.__signature__ = whole  # type: ignore[attr-defined]
-    hints = {each.name: get_type_hints(local_sgd)[each.name] for each in shared}
-    checked.__annotations__ = {**{n: h for n, h in get_type_hints(function).items() if n != "training"}, **hints}
-    return checked  # type: ignore[return-value]
+    return made  # type: ignore[return-value]
 
 
 def as_rate(lr: Rate, name: str = "lr") -> Rate:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, trained
+from hush.algorithms.assembly import Training, by_name, trained
 from hush.algorithms.fedavg import fedavg
 from hush.core.algorithm import Algorithm
 from hush.core.check import known, number
@@ -15,6 +15,7 @@ from hush.uplink import Clip
 CLIPPED = ("difference", "model")
 
 
+@by_name
 @trained
 def ce_fedavg(
     clients: int | None = None,

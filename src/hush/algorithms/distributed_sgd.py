@@ -1,12 +1,13 @@
 """Distributed SGD: paper fedpaq-dp, eq 3. Every round each client sends one gradient, the server takes one step."""
 
-from hush.algorithms.assembly import as_rate, participants
+from hush.algorithms.assembly import as_rate, by_name, participants
 from hush.core.algorithm import Algorithm
 from hush.core.schedules import Rate
 from hush.local import Gradient, batches
 from hush.server import Add
 
 
+@by_name
 def distributed_sgd(
     clients: int | None = None,
     *,

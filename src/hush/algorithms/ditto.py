@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, trained
+from hush.algorithms.assembly import Training, by_name, trained
 from hush.algorithms.fedavg import fedavg
 from hush.core.algorithm import Algorithm
 from hush.core.check import number
@@ -11,6 +11,7 @@ from hush.core.schedules import Rate
 from hush.local import Beside, LocalSGD, Proximal
 
 
+@by_name
 @trained
 def ditto(
     clients: int | None = None,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import sqrt
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, trained, with_room
+from hush.algorithms.assembly import Training, by_name, trained, with_room
 from hush.algorithms.ce_fedavg import CLIPPED, ce_fedavg
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
@@ -29,6 +29,7 @@ PLACES = ("server", "client")
 QUANTILE, INDICATOR = 0.5, 0.1  # of adaptive clipping: what to follow, and what its one number weighs beside an update
 
 
+@by_name
 @trained
 def dp_fedavg(
     clients: int,

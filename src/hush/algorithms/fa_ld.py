@@ -1,6 +1,6 @@
 """FA-LD, federated averaging Langevin dynamics: paper fa-ld, Algorithm 1. With one step a round it is SGLD."""
 
-from hush.algorithms.assembly import as_rate
+from hush.algorithms.assembly import as_rate, by_name
 from hush.cohort import Everyone, SchemeI, SchemeII
 from hush.core.algorithm import Algorithm
 from hush.core.check import flag, known, number
@@ -11,6 +11,7 @@ from hush.local import ClippedPerExample, Langevin, LocalSGD, MeanGradient, Orac
 SCHEMES = ("all", "I", "II")
 
 
+@by_name
 def fa_ld(
     steps: int = 10,
     lr: Rate = 1e-4,

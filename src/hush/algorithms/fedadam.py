@@ -2,12 +2,13 @@
 
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, local_sgd, participants, trained
+from hush.algorithms.assembly import Training, by_name, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm
 from hush.core.check import at_least, at_most, number, positive
 from hush.server import Optimiser
 
 
+@by_name
 @trained
 def fedadam(
     clients: int | None = None,

@@ -2,12 +2,13 @@
 
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, as_rate, local_sgd, participants, trained
+from hush.algorithms.assembly import Training, as_rate, by_name, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm
 from hush.core.schedules import Rate
 from hush.server import Add
 
 
+@by_name
 @trained
 def fedavg(
     clients: int | None = None,

@@ -6,7 +6,7 @@ minimises f_i(y) + ⟨g − ∇f_i(x), y⟩ + ½µ‖y − x‖² from x by loca
 
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, as_rate, local_sgd, participants, trained
+from hush.algorithms.assembly import Training, as_rate, by_name, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import number
 from hush.core.schedules import Rate
@@ -14,6 +14,7 @@ from hush.local import Gradient, GradientCorrection, Proximal
 from hush.server import Add, Gather
 
 
+@by_name
 @trained
 def feddane(
     clients: int | None = None,

@@ -2,13 +2,14 @@
 
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, local_sgd, participants, trained
+from hush.algorithms.assembly import Training, by_name, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm
 from hush.core.check import number
 from hush.local import Dynamic, LinearPenalty, Proximal
 from hush.server import AddDynamic
 
 
+@by_name
 @trained
 def feddyn(
     clients: int | None = None,

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, trained
+from hush.algorithms.assembly import Training, by_name, trained
 from hush.algorithms.fedavg import fedavg
 from hush.core.algorithm import Algorithm
 from hush.core.schedules import Rate
 from hush.uplink import QSGD
 
 
+@by_name
 @trained
 def fedpaq(
     clients: int | None = None,

@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, as_rate, local_sgd, participants, trained
+from hush.algorithms.assembly import Training, as_rate, by_name, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm
 from hush.core.check import number
 from hush.core.schedules import Rate
@@ -10,6 +10,7 @@ from hush.local import Proximal
 from hush.server import Add
 
 
+@by_name
 @trained
 def fedprox(
     clients: int | None = None,

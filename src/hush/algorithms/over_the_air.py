@@ -1,6 +1,6 @@
 """Federated learning over the air: paper alignment. Gradients or updates meet in a fading channel, as they are."""
 
-from hush.algorithms.assembly import as_rate, local_sgd, participants
+from hush.algorithms.assembly import as_rate, by_name, local_sgd, participants
 from hush.channel import Fading, FullPower, GaussianReal, OverTheAir, PowerRule
 from hush.core.algorithm import Algorithm
 from hush.core.check import number
@@ -11,6 +11,7 @@ from hush.server import Add
 from hush.uplink import Clip
 
 
+@by_name
 def over_the_air(
     clients: int | None = None,
     *,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hush.algorithms.assembly import as_rate, decaying, participants, with_room
+from hush.algorithms.assembly import as_rate, by_name, decaying, participants, with_room
 from hush.core.algorithm import Algorithm
 from hush.core.check import integer, known, number
 from hush.core.contract import LocalRule, Stage
@@ -23,6 +23,7 @@ from hush.uplink import QSGD
 PERTURBATIONS = ("step", "output")
 
 
+@by_name
 def private_fedpaq(
     clients: int | None = None,
     *,

@@ -2,13 +2,14 @@
 
 from typing import Unpack
 
-from hush.algorithms.assembly import Training, as_rate, local_sgd, participants, trained
+from hush.algorithms.assembly import Training, as_rate, by_name, local_sgd, participants, trained
 from hush.core.algorithm import Algorithm
 from hush.core.schedules import Rate
 from hush.local import ControlVariate, Scaffold
 from hush.server import AddWithControl
 
 
+@by_name
 @trained
 def scaffold(
     clients: int | None = None,

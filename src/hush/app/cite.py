@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hush.app.bibliography import ENTRIES
+from hush.app.bibliography import entries
 from hush.app.citations import NUMBERS, USES
 from hush.core.check import nearest
 from hush.settings import SettingsError, read
@@ -13,21 +13,16 @@ from hush.store.files import SETTINGS
 
 def bibtex(asked: Sequence[str]) -> str:
     """The entries behind names, run folders and settings files; all there are if nothing is asked for."""
+    known = entries()
     names = [name for thing in asked for name in _names(thing)]
-    keys = dict.fromkeys(key for name in names for key in USES[name]) if asked else dict.fromkeys(ENTRIES)
-    entries = []
+    keys = dict.fromkeys(key for name in names for key in USES[name]) if asked else dict.fromkeys(known)
+    found = []
     for key in keys:
         users = [name for name, used in USES.items() if key in used and (not asked or name in names)]
         remark = f"% behind {', '.join(users)}\n" if users else ""
         remark += f"% paper {NUMBERS[key]}\n" if key in NUMBERS else ""
-        entries.append(f"{remark}{_entry(key)}")
-    return "\n".join(entries)
-
-
-def _entry(key: str) -> str:
-    kind, fields = ENTRIES[key]
-    body = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
-    return f"@{kind}{{{key},\n{body}}}\n"
+        found.append(f"{remark}{known[key]}")
+    return "\n".join(found)
 
 
 def _names(thing: str) -> list[str]:

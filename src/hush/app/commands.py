@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.app.tables import print_comparison, print_summary
+from hush.execution import hosts
 from hush.privacy.shown import in_one_line
 from hush.runs.errors import Diverged, Interrupted
 from hush.runs.result import Result
@@ -28,16 +29,32 @@ def run(
     quiet: bool,
 ) -> None:
     """Run a settings file with some settings changed."""
+    with hosts.together():
+        _run_file(settings, changes, changed, out, force, through_bytes, track, quiet)
+
+
+def _run_file(
+    settings: Path | None,
+    changes: Sequence[str],
+    changed: Mapping[str, Any],
+    out: Path | None,
+    force: bool,
+    through_bytes: bool,
+    track: str | None,
+    quiet: bool,
+) -> None:
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
     experiment = build(_how(tables, changed), beside=Path() if settings is None else settings.parent)
     if through_bytes and track is not None:
         raise SettingsError("", "--track is for simulations: it does not go with --through-bytes")
+    if through_bytes and hosts.processes() > 1:
+        raise SettingsError("", "--through-bytes is for one process: its messages are made one after the other")
     tracked = _tracked(track)
     problem = experiment.problem()
-    folder = _default_folder(experiment) if out is None else out
-    _check_room(folder, force)
+    folder = Path(hosts.agreed(str(_default_folder(experiment) if out is None else out)))
+    hosts.first(lambda: _check_room(folder, force))
     places: dict[str, Any] = {"folder": folder, "replace": force}
     if experiment.made_by is not None and not through_bytes:  # which the problem itself does not know of
         places["settings"] = experiment.tables
@@ -46,6 +63,11 @@ def run(
 
 def resume(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
+    with hosts.together():
+        _go_on(folder, changed, track, quiet)
+
+
+def _go_on(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: bool) -> None:
     tables = read(SETTINGS.path(require_run(folder)))
     if JOURNAL.path(folder).is_file():
         raise SettingsError(
@@ -59,7 +81,7 @@ def resume(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: b
 
 def _tracked(track: str | None) -> dict[str, Any]:
     """Who is told of evaluations, if anybody is."""
-    if track is None:
+    if track is None or not hosts.speaks():
         return {}
     from hush.trackers import tracker
 
@@ -106,7 +128,8 @@ def _run(
 
 
 def told(quiet: bool, run: Callable[[], Result]) -> None:
-    """Run, and tell how it ended, whether it ended well or not."""
+    """Run, and tell how it ended, whether it ended well or not; of several processes, the first tells."""
+    quiet = quiet or not hosts.speaks()
     try:
         result = run()
     except (Diverged, Interrupted) as end:

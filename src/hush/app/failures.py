@@ -15,7 +15,7 @@ from hush.stopping import listening
 P = ParamSpec("P")
 
 BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, NOT_READ, NOT_INSTALLED, INTERRUPTED = 2, 3, 4, 5, 6, 7, 130
-REFUSED = 8
+REFUSED, LOST = 8, 9
 
 CODES = {
     0: "fine",
@@ -23,9 +23,10 @@ CODES = {
     DIVERGED: "training diverged: every repetition met a number that is not finite",
     NO_DATA: "data unavailable: neither on this machine nor to be downloaded now",
     NOT_WRITTEN: "could not write",
-    NOT_READ: "a file of a run is missing or damaged",
+    NOT_READ: "a file of a run, or of a store, is missing or damaged",
     NOT_INSTALLED: "an extra is not installed; the error names it",
     REFUSED: "the server refused this device, or was away for too long; or this device refused the server",
+    LOST: "another process of this run has failed or is gone; hush resume goes on",
     INTERRUPTED: "interrupted; hush resume goes on (143 if by SIGTERM, 129 if by SIGHUP)",
 }
 
@@ -34,7 +35,9 @@ LATER = {
     ("hush.runs.errors", "Diverged"): DIVERGED,
     ("hush.runs.errors", "CallbackFailed"): NOT_WRITTEN,
     ("hush.data.download", "DataUnavailable"): NO_DATA,
+    ("hush.data.stores.facts", "Damaged"): NOT_READ,
     ("hush.store.reading", "Unreadable"): NOT_READ,
+    ("hush.execution.words", "HostLost"): LOST,
     ("hush.network.guard", "Refused"): REFUSED,
     ("hush.network.link", "Barred"): REFUSED,
     ("hush.network.link", "Lost"): REFUSED,

@@ -91,8 +91,8 @@ def join(
         typer.Option(
             "--data",
             metavar="DATA",
-            help="This device's examples: an .npz file with x and y, a .parquet file, module:function of your own "
-            "that returns (x, y), or task for its share of the settings' own data.",
+            help="This device's examples: an .npz file with x and y, a .parquet file, a .txt file for a task of "
+            "text, module:function of your own that returns (x, y), or task for its share of the settings' own data.",
         ),
     ],
     label: Annotated[str, typer.Option("--label", metavar="COLUMN", help="Of a .parquet file, the labels.")] = "y",

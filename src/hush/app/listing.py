@@ -13,7 +13,7 @@ from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES
 from hush.models import MODELS
 from hush.server import SERVER_RULES
 from hush.settings import SettingsError
-from hush.settings.schema import Field, schema
+from hush.settings.schema import Field, model_schema, schema
 from hush.settings.tables import plain
 from hush.tasks import TASKS
 from hush.uplink import STAGES
@@ -75,7 +75,7 @@ def overview() -> list[str]:
 
 def settable(slot: str, made_by: Any) -> list[Field]:
     """What can be set of something in a slot."""
-    return list(schema(made_by, keyword_only=slot == "model").values())
+    return list((model_schema if slot == "model" else schema)(made_by).values())
 
 
 def summary(made_by: Any) -> str:

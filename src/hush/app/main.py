@@ -10,11 +10,12 @@ from typing import Annotated
 
 import typer
 
-from hush.app import federation
+from hush.app import data, federation
 from hush.app import plan as planning
 from hush.app import view as viewing
 from hush.app.citations import SUBJECTS
 from hush.app.failures import EPILOGUE, plainly, show_tracebacks
+from hush.app.processes import CoordinatorOption, ProcessesOption, ProcessOption, begin
 from hush.extras import require
 from hush.version import __version__
 
@@ -91,6 +92,9 @@ def run(
     ] = False,
     track: TrackOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    coordinator: CoordinatorOption = None,
+    process: ProcessOption = None,
+    processes: ProcessesOption = None,
 ) -> None:
     """Train: run the algorithm of a settings file on its task, and write a folder with records, models and a report.
 
@@ -102,7 +106,10 @@ def run(
     hush run my.toml --set local.lr=0.05 --set task.clients=50
     hush run my.toml --set 'sweep.local.lr=[0.01, 0.1, 1.0]'
     hush run my.toml --track tensorboard=logs/first
+    srun --ntasks 8 hush run my.toml --out runs/first
+    hush run my.toml --coordinator node-1:7444 --process 0 --processes 2
     """
+    begin(coordinator, process, processes)
     from hush.app import commands
 
     changed = {"repetitions": seeds, "rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}
@@ -118,16 +125,46 @@ def resume(
     client_bits: Annotated[float | None, typer.Option(help="Go on to this budget of each client's.")] = None,
     track: TrackOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    coordinator: CoordinatorOption = None,
+    process: ProcessOption = None,
+    processes: ProcessesOption = None,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint; it ends as if it never had been.
 
     \b
     hush resume runs/first
     hush resume runs/first --rounds 200
+    hush launch -n 2 -- resume runs/first
+
+    Any number of processes may go on with a run, however many it was begun with.
     """
+    begin(coordinator, process, processes)
     from hush.app import commands
 
     commands.resume(folder, {"rounds": rounds, "bit_budget": bits, "client_bit_budget": client_bits}, track, quiet)
+
+
+@app.command()
+@plainly
+def launch(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="run or resume, with all that it takes.")
+    ],
+    processes: Annotated[int, typer.Option("-n", metavar="N", help="How many processes.")] = 2,
+) -> None:
+    """Start several processes of one run on this machine: its cores shared out evenly, or a GPU for each.
+
+    What process 0 shows is shown; of the others only what they say when they fail, each line with their number. Ctrl-C
+    goes to all of them, and the exit code is the worst of theirs. On several machines, a scheduler does this: srun,
+    mpirun, or hush run with --coordinator on each of them.
+
+    \b
+    hush launch -n 2 -- run my.toml --out runs/first
+    hush launch -n 4 -- resume runs/first
+    """
+    from hush.app import launch as launching
+
+    launching.launch(processes, command)
 
 
 @app.command()
@@ -299,6 +336,7 @@ def paper(
 
 app.command()(plainly(planning.plan))
 app.command()(plainly(viewing.view))
+app.add_typer(data.app, name="data")
 for command in federation.COMMANDS:
     app.command()(plainly(command))
 

@@ -8,6 +8,7 @@ from hush.algorithms import ALGORITHMS
 from hush.app.listing import SLOTS, inline, settable
 from hush.core.check import nearest
 from hush.core.paths import float_settings
+from hush.models.parts import parted
 from hush.settings import NetworkSettings, RunSettings, SettingsError, build, default_tables
 from hush.settings.run import run_table
 from hush.settings.schema import Field, schema
@@ -40,7 +41,8 @@ def piece_table(slot: str, name: str) -> str:
     made_by = SLOTS[slot].table[name]
     head = {"task": [f'name = "{name}"'], "model": []}.get(slot, [f'piece = "{name}"'])
     above = [f'# in [task]: model = "{name}"'] if slot == "model" else []
-    lines = [*_remarks(made_by), *above, SLOTS[slot].heading, *head, *_settings(settable(slot, made_by), {})]
+    remarks = _remarks(made_by) + (["#", *_remarks(parted)] if slot == "model" else [])
+    lines = [*remarks, *above, SLOTS[slot].heading, *head, *_settings(settable(slot, made_by), {})]
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,17 @@ def main() -> None:
 
             command()
     except StopRequested as request:
-        sys.exit(128 + request.signal)
+        _leave(128 + request.signal)
+    except SystemExit as end:
+        _leave(end.code)
+
+
+def _leave(code: int | str | None) -> None:
+    """With this code, should the process also be one of several that others do not wait for."""
+    from hush.app.processes import remember_code
+
+    remember_code(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """An algorithm fills the five slots; `InTurn` lets several share a round."""
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from hush.core.aside import Called
 from hush.core.check import scalar, shown, unknown_yet
 from hush.core.coding import check_chain
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage, State
@@ -21,6 +24,7 @@ class Algorithm(eqx.Module):
     uplink: tuple[Stage, ...] = ()
     channel: Channel = Digital()
     server: ServerRule = Add()
+    called: Called = eqx.field(static=True, default=Called(), repr=False, kw_only=True)
 
     def __check_init__(self) -> None:
         if not isinstance(self.uplink, tuple):
@@ -114,6 +118,7 @@ class InTurn(eqx.Module):
     """Several algorithms in every round, one after the other, on one server state: each with a cohort of its own."""
 
     phases: tuple[Algorithm, ...]
+    called: Called = eqx.field(static=True, default=Called(), repr=False, kw_only=True)
 
     def __check_init__(self) -> None:
         if not self.phases or not all(isinstance(phase, Algorithm) for phase in self.phases):
@@ -124,6 +129,29 @@ class InTurn(eqx.Module):
                 f"the phases of a round share one server state, in which only one may keep {sorted(set(kept))}, found "
                 f"{', '.join(type(phase.server).__name__ for phase in self.phases)}"
             )
+
+
+Made = TypeVar("Made", bound=Algorithm | InTurn)
+
+
+def named(algorithm: Made, name: str) -> Made:
+    """The same algorithm, called by a name as long as it has the pieces that it has now."""
+    return replace(algorithm, called=Called(name, tuple(_pieces(algorithm))))
+
+
+def name_of(algorithm: Algorithm | InTurn) -> str:
+    """What it is called; nothing where it has no name, or has other pieces than what was called so."""
+    return algorithm.called.name if algorithm.called.pieces == tuple(_pieces(algorithm)) else ""
+
+
+def _pieces(part: Any, place: str = "") -> Iterator[str]:
+    """Every piece by its place and kind; how many clients, steps and the like there are is no matter."""
+    inner: list[tuple[Any, Any]] = list(enumerate(part)) if isinstance(part, tuple | list) else []
+    if isinstance(part, eqx.Module):
+        yield f"{place} {type(part).__module__}.{type(part).__qualname__}"
+        inner = [(field.name, getattr(part, field.name, None)) for field in fields(part)]
+    for name, each in inner:
+        yield from _pieces(each, f"{place}.{name}")
 
 
 def keeps_memory(phase: Algorithm) -> bool:

@@ -220,6 +220,10 @@ class Problem(Part):
         """The same of some clients, in arrays that have room for so many: one compiled program takes any such part."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to make room for more of its clients")
 
+    def part(self, clients: Sequence[int] | np.ndarray[Any, Any], room: Room) -> "Problem":
+        """Both of these: some clients, with room to spare."""
+        return self.restrict(clients).padded(room)
+
     def without_clients(self) -> "Problem":
         """The same problem with nobody in it: all that the model is evaluated on beside the clients' own data."""
         raise NotImplementedError(f"{type(self).__name__} does not say what is left of it without its clients")

@@ -44,8 +44,11 @@ OWN_INFO = ("steps", "bits")
 TOLD = ("round", "common")
 
 
-def rehearse(algorithm: Algorithm | InTurn, problem: Problem) -> None:
-    """Refuse an algorithm or a problem whose pieces do not keep to the contract."""
+def rehearse(algorithm: Algorithm | InTurn, problem: Problem) -> frozenset[str]:
+    """Refuse an algorithm or a problem whose pieces do not keep to the contract.
+
+    Returned are the columns that its pieces add to the records; of local rules, only where they are the user's own.
+    """
     model = check_problem(problem)
     if is_own(problem):
         check_views(problem)
@@ -60,6 +63,7 @@ def rehearse(algorithm: Algorithm | InTurn, problem: Problem) -> None:
         check_measures(found := measured(problem), seen)
         derived = shapes("the problem", problem, "derived", problem.derived, found)
         check_measures({**found, **derived} if isinstance(derived, Mapping) else derived, seen)
+    return frozenset(seen)
 
 
 def _places(algorithm: Algorithm | InTurn) -> list[tuple[Algorithm, str]]:

@@ -21,7 +21,7 @@ def replace_whole(
     partial = Path(name)
     try:
         write(partial)
-        _sync(partial)
+        sync(partial)
         partial.chmod(mode)
         ready(partial)
         partial.replace(path)
@@ -29,10 +29,10 @@ def replace_whole(
         partial.unlink(missing_ok=True)
         raise
     with contextlib.suppress(OSError):  # some systems cannot sync a folder: the name may be lost then, not the file
-        _sync(path.parent)
+        sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Make a file, or the names in a folder, last through a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

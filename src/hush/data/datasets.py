@@ -10,33 +10,20 @@ then in the user's cache folder, and downloaded into the latter unless HUSH_OFFL
 
 from __future__ import annotations
 
-import functools
-import gzip
 import json
-import lzma
-import math
-import os
-import tarfile
-import tempfile
-import warnings
-import zipfile
-import zlib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core.check import known
 from hush.data import download as downloads
+from hush.data.decoding import Bytes, Layout, decode, fingerprint, read_cache, write_cache
 from hush.data.download import DataUnavailable
 
 __all__ = ["NAMES", "DataUnavailable", "Dataset", "Sizes", "load", "pixel_scale", "sizes"]
 
-Bytes = npt.NDArray[np.uint8]
-Arrays = tuple[Bytes, npt.NDArray[np.int32], Bytes, npt.NDArray[np.int32], npt.NDArray[np.float64]]
-File = tuple[str, bytes]  # what to call it in an error, and its content
-DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error)
+Scale = tuple[tuple[float, ...], tuple[float, ...]]  # means and standard deviations, one number per channel
 
 DIGITS_SEED = 0  # of the permutation that splits scikit-learn's digits, which come without a split
 DIGITS, DIGITS_TRAIN = 1797, 1437
@@ -45,10 +32,7 @@ CACHE_VERSION = 1  # raise it when the decoded arrays change
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images uint8 [n, height, width, channels], labels int32 [n], and the training pixels' scale.
-
-    `scale` is (means, standard deviations), one number per channel, of pixels / 255.
-    """
+    """Images uint8 [n, height, width, channels], labels int32 [n], and the scale of pixels / 255."""
 
     name: str
     train_x: Bytes
@@ -56,29 +40,7 @@ class Dataset:
     test_x: Bytes
     test_y: npt.NDArray[np.int32]
     classes: int
-    scale: tuple[tuple[float, ...], tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What a publisher's files are called and must hold.
-
-    The examples per class are checked because MNIST and Fashion-MNIST give their files the same names: one
-    must not pass for the other.
-    """
-
-    train_files: tuple[str, ...]  # idx: images, labels; CIFAR: the batches
-    test_files: tuple[str, ...]
-    folders: tuple[str, ...]
-    train_counts: tuple[int, ...]  # examples per class
-    test_counts: tuple[int, ...]
-    image: tuple[int, int, int] = (28, 28, 1)
-    archive: str = ""  # the publisher's single file with all of the above
-    transposed: bool = False
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return self.train_files + self.test_files
+    scale: Scale
 
 
 def _idx_pair(split: str) -> tuple[str, str]:
@@ -121,6 +83,16 @@ LAYOUTS: dict[str, Layout] = {
 }
 NAMES = ("digits", *LAYOUTS)
 
+# Of pixels / 255 of all training images. They are written here, and not computed from what was loaded: what everybody
+# knows beforehand cannot tell whose examples clients hold. Those of EMNIST are the four digits commonly published.
+SCALES: dict[str, Scale] = {
+    "digits": ((0.3054956455,), (0.3758737322,)),
+    "mnist": ((0.1306604763,), (0.3081078039,)),
+    "fashion_mnist": ((0.2860405970,), (0.3530242445,)),
+    "emnist_digits": ((0.1733,), (0.3317,)),
+    "cifar10": ((0.4913996786, 0.4821584084, 0.4465309144), (0.2470322325, 0.2434851280, 0.2615878417)),
+}
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -153,14 +125,12 @@ def load(name: str) -> Dataset:
     layout = LAYOUTS[name]
     paths = downloads.locate(name, layout.files, layout.folders, layout.archive)
     cache = downloads.cache_folder() / "decoded" / f"{name}.npz"
-    key = json.dumps([CACHE_VERSION, [_fingerprint(path) for path in paths]])
-    arrays = _read_cache(cache, key)
+    key = json.dumps([CACHE_VERSION, [fingerprint(path) for path in paths]])
+    arrays = read_cache(cache, key)
     if arrays is None:
-        arrays = _decode(layout, paths)
-        _write_cache(cache, key, arrays)
-    train_x, train_y, test_x, test_y, scale = arrays
-    means, deviations = (tuple(float(value) for value in row) for row in scale)
-    return Dataset(name, train_x, train_y, test_x, test_y, len(layout.train_counts), (means, deviations))
+        arrays = decode(layout, paths)
+        write_cache(cache, key, arrays)
+    return Dataset(name, *arrays, len(layout.train_counts), SCALES[name])
 
 
 def _digits() -> Dataset:
@@ -172,12 +142,10 @@ def _digits() -> Dataset:
     labels = bunch.target.astype(np.int32)
     order = np.random.default_rng(DIGITS_SEED).permutation(len(labels))
     train, test = order[:DIGITS_TRAIN], order[DIGITS_TRAIN:]
-    means, deviations = pixel_scale(images[train])
-    scale = tuple(means.tolist()), tuple(deviations.tolist())
-    return Dataset("digits", images[train], labels[train], images[test], labels[test], 10, scale)
+    return Dataset("digits", images[train], labels[train], images[test], labels[test], 10, SCALES["digits"])
 
 
-def pixel_scale(images: Bytes) -> npt.NDArray[np.float64]:
+def pixel_scale(images: Bytes) -> Scale:
     """Mean and standard deviation per channel of pixels / 255, exact: from counts of the 256 values."""
     channels = images.shape[-1]
     counts = np.zeros((channels, 256))
@@ -186,128 +154,5 @@ def pixel_scale(images: Bytes) -> npt.NDArray[np.float64]:
             counts[channel] += np.bincount(images[begin : begin + 4096, ..., channel].ravel(), minlength=256)
     weights, values = counts / counts.sum(axis=1, keepdims=True), np.arange(256) / 255
     means = weights @ values
-    return np.stack([means, np.sqrt(np.sum(weights * (values - means[:, None]) ** 2, axis=1))])
-
-
-# From files to arrays.
-
-
-def _decode(layout: Layout, paths: tuple[Path, ...]) -> Arrays:
-    files = _unpack_archive(layout, paths[0]) if len(paths) == 1 else [_unpack(path) for path in paths]
-    middle = len(layout.train_files)
-    train = _split(layout, files[:middle], layout.train_counts)
-    test = _split(layout, files[middle:], layout.test_counts)
-    return *train, *test, pixel_scale(train[0])
-
-
-def _unpack(path: Path) -> File:
-    packed = {".gz": gzip.decompress, ".xz": lzma.decompress}
-    content = path.read_bytes()
-    try:
-        return str(path), packed[path.suffix](content) if path.suffix in packed else content
-    except (*DAMAGE, lzma.LZMAError) as failure:
-        raise ValueError(f"{path} ({len(content)} bytes) is damaged or cut off: {failure}") from failure
-
-
-def _unpack_archive(layout: Layout, path: Path) -> list[File]:
-    found: dict[str, bytes] = {}
-    try:
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                for member in archive.namelist():
-                    if (file := Path(member).stem) in layout.files:
-                        found[file] = gzip.decompress(archive.read(member))
-        else:  # in the archive's own order: going back in a compressed tar means unpacking it again
-            with tarfile.open(path) as tape:
-                for entry in tape:
-                    if (file := Path(entry.name).name) in layout.files and (handle := tape.extractfile(entry)):
-                        found[file] = handle.read()
-    except (*DAMAGE, tarfile.TarError, zipfile.BadZipFile) as failure:
-        raise ValueError(f"{path} ({path.stat().st_size} bytes) is damaged or cut off: {failure}") from failure
-    if missing := [file for file in layout.files if file not in found]:
-        raise ValueError(f"{path} lacks {', '.join(missing)}")
-    return [(f"{path}:{file}", found[file]) for file in layout.files]
-
-
-def _split(layout: Layout, files: list[File], counts: tuple[int, ...]) -> tuple[Bytes, npt.NDArray[np.int32]]:
-    """Images and labels of one split, from an idx pair or from CIFAR batches."""
-    height, width, channels = layout.image
-    if channels == 1:
-        images = _idx(*files[0], (sum(counts), height, width))[..., None]
-        labels = _idx(*files[1], (sum(counts),))
-        title = files[1][0]
-    else:
-        record = 1 + height * width * channels
-        rows = np.concatenate([_records(*file, sum(counts) // len(files), record) for file in files])
-        images = rows[:, 1:].reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
-        labels = rows[:, 0]
-        title = ", ".join(title for title, _ in files)
-    found = np.bincount(labels, minlength=len(counts))
-    if tuple(found.tolist()) != counts:
-        raise ValueError(f"{title}: {found.tolist()} examples of the labels 0, 1, ..., expected {list(counts)}")
-    if layout.transposed:
-        images = images.swapaxes(1, 2)
-    return np.ascontiguousarray(images), labels.astype(np.int32)
-
-
-def _idx(title: str, content: bytes, shape: tuple[int, ...]) -> Bytes:
-    """An idx file: two zeros, 8 for uint8, the number of axes, each as a big-endian int32, the values."""
-    header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
-    if content[: len(header)] != header:
-        raise ValueError(f"{title} begins with {content[: len(header)].hex(' ')}, expected {header.hex(' ')} ({shape})")
-    if len(content) != len(header) + math.prod(shape):
-        raise ValueError(f"{title} has {len(content)} bytes, expected {len(header) + math.prod(shape)}")
-    return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)
-
-
-def _records(title: str, content: bytes, count: int, record: int) -> Bytes:
-    if len(content) != count * record:
-        raise ValueError(f"{title} has {len(content)} bytes, expected {count} records of {record}")
-    return np.frombuffer(content, np.uint8).reshape(count, record)
-
-
-# The decoded arrays, kept.
-
-
-def _fingerprint(path: Path) -> tuple[str, int, int]:
-    status = path.stat()
-    return str(path.resolve()), status.st_size, status.st_mtime_ns
-
-
-def _read_cache(cache: Path, key: str) -> Arrays | None:
-    """The arrays kept under this key. Every member of an npz has a checksum, so damage shows on reading."""
-    try:
-        with cache.open("rb") as stream, np.load(stream) as kept:  # np.load itself leaves a damaged file open
-            if str(kept["key"]) != key:
-                return None
-            return kept["train_x"], kept["train_y"], kept["test_x"], kept["test_y"], kept["scale"]
-    except Exception:  # whatever is wrong with it, the cure is the same: decode again
-        return None
-
-
-def _write_cache(cache: Path, key: str, arrays: Arrays) -> None:
-    train_x, train_y, test_x, test_y, scale = arrays
-    part = ""
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=cache.parent, prefix=cache.stem, suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(
-                stream,
-                key=np.array(key),
-                train_x=train_x,
-                train_y=train_y,
-                test_x=test_x,
-                test_y=test_y,
-                scale=scale,
-            )
-        Path(part).replace(cache)
-    except OSError as failure:
-        _warn_once(f"decoded datasets cannot be kept in {cache.parent}, each load will decode again ({failure})")
-        if part:
-            Path(part).unlink(missing_ok=True)
-
-
-@functools.cache
-def _warn_once(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+    deviations = np.sqrt(np.sum(weights * (values - means[:, None]) ** 2, axis=1))
+    return tuple(means.tolist()), tuple(deviations.tolist())

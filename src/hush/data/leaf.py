@@ -16,19 +16,26 @@ KEYS = ("users", "num_samples", "user_data")
 
 def read_leaf(what: str, path: str | Path) -> tuple[Array, Array, list[str]]:
     """x [n, …], y [n] and the user of each example, of one file or of all in a folder."""
-    inputs, labels, users, seen = [], [], list[str](), set[str]()
+    inputs, labels, users = [], [], list[str]()
+    for user, x, y in leaf_users(what, path):
+        inputs.append(x)
+        labels.append(y)
+        users += [user] * len(y)
+    shapes = {x.shape[1:] for x in inputs}
+    if len(shapes) > 1:
+        raise ValueError(f"{what} must have inputs of one shape, found {shown(sorted(shapes))}")
+    return np.concatenate(inputs), np.concatenate(labels), users
+
+
+def leaf_users(what: str, path: str | Path) -> Iterator[tuple[str, Array, Array]]:
+    """The users one after the other, of which each comes once; one file at a time is in memory."""
+    seen = set[str]()
     for file in files_of(what, path, ".json"):
         for user, x, y in _examples(file, _parsed(file)):
             if user in seen:
                 raise ValueError(f"{file}: user {shown(user)} was there before, each is allowed once")
             seen.add(user)
-            inputs.append(x)
-            labels.append(y)
-            users += [user] * len(y)
-    shapes = {x.shape[1:] for x in inputs}
-    if len(shapes) > 1:
-        raise ValueError(f"{what} must have inputs of one shape, found {shown(sorted(shapes))}")
-    return np.concatenate(inputs), np.concatenate(labels), users
+            yield user, x, y
 
 
 def _parsed(file: Path) -> Mapping[str, Any]:

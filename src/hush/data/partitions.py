@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -144,6 +145,14 @@ def power_law(labels: npt.ArrayLike, clients: int, exponent: float, seed: int, m
 
 def by_client_id(client_ids: npt.ArrayLike) -> tuple[list[Indices], list[str]]:
     """The examples of each client that the data itself names, and the names, sorted (numbers by value)."""
+    ids = as_ids(client_ids)
+    names, client_of, sizes = np.unique(ids, return_inverse=True, return_counts=True)
+    order = np.argsort(client_of, kind="stable").astype(np.int64)
+    return np.split(order, np.cumsum(sizes)[:-1]), names.astype(str).tolist()
+
+
+def as_ids(client_ids: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Ids of clients as whole numbers or text [n]."""
     ids = np.asarray(client_ids)
     if ids.dtype.kind == "O":
         whole_numbers = all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in ids.flat)
@@ -153,10 +162,7 @@ def by_client_id(client_ids: npt.ArrayLike) -> tuple[list[Indices], list[str]]:
         ids = ids.astype(np.int64 if whole_numbers else str)
     if ids.ndim != 1 or not ids.size or ids.dtype.kind not in "iuUS":
         raise ValueError(f"client_ids are {ids.dtype} {list(ids.shape)}, allowed are whole numbers or strings [n]")
-    names, client_of, sizes = np.unique(ids, return_inverse=True, return_counts=True)
-    order = np.argsort(client_of, kind="stable").astype(np.int64)
-    text = names.astype(str) if names.dtype.kind != "S" else np.char.decode(names)
-    return np.split(order, np.cumsum(sizes)[:-1]), text.tolist()
+    return ids if ids.dtype.kind != "S" else np.char.decode(ids)
 
 
 def set_aside(size: int, share: float, seed: int) -> tuple[Indices, Indices, Indices]:

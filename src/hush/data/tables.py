@@ -34,22 +34,31 @@ def read_csv(what: str, path: str | Path, separator: str = ",") -> pa.Table:
             found.append(pd.read_csv(file, sep=separator, low_memory=False))
         except (OSError, ValueError) as error:  # pandas' own errors are of these kinds
             raise ValueError(f"{what} {file} cannot be read as CSV: {error}") from error
-        _check_alike(what, file, list(found[-1].columns), list(found[0].columns))
+        check_alike(what, file, list(found[-1].columns), list(found[0].columns))
     return table_of(what, pd.concat(found, ignore_index=True))
 
 
 def read_parquet(what: str, path: str | Path) -> pa.Table:
     """A Parquet file, or all of a folder; folders in it named as column=value are a column."""
+    found = parquet_dataset(what, path)
+    try:
+        return found.to_table()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{what} {path} cannot be read as Parquet: {error}") from error
+
+
+def parquet_dataset(what: str, path: str | Path) -> Any:
+    """The same, of which nothing is read yet."""
     from pyarrow import dataset, parquet  # takes a while, which users of other data need not wait
 
     files = files_of(what, path, ".parquet")
     try:
         first = parquet.read_schema(files[0]).names
         for file in files:
-            _check_alike(what, file, parquet.read_schema(file).names, first)
+            check_alike(what, file, parquet.read_schema(file).names, first)
         base = str(path if Path(path).is_dir() else Path(path).parent)  # what is above it is no column
         texts = [str(file) for file in files]
-        return dataset.dataset(texts, format="parquet", partitioning="hive", partition_base_dir=base).to_table()
+        return dataset.dataset(texts, format="parquet", partitioning="hive", partition_base_dir=base)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{what} {path} cannot be read as Parquet: {error}") from error
 
@@ -69,7 +78,8 @@ def files_of(what: str, path: str | Path, suffix: str) -> list[Path]:
     return found
 
 
-def _check_alike(what: str, file: Path, columns: Sequence[str], first: Sequence[str]) -> None:
+def check_alike(what: str, file: Path, columns: Sequence[str], first: Sequence[str]) -> None:
+    """Refuse a file that has other columns than the first."""
     if set(columns) != set(first):
         odd = sorted(map(str, set(columns) ^ set(first)))
         raise ValueError(f"{what} must have the same columns in all files, {file} differs by {', '.join(odd)}")

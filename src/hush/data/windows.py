@@ -80,3 +80,9 @@ def cut(texts: Iterable[str], owners: Iterable[Any], encode: Encode, length: int
 def pair(windows: Array) -> tuple[Array, Array]:
     """What a model sees and what it is to say: the same tokens, one place apart."""
     return np.maximum(windows[:, :-1], 0), windows[:, 1:]
+
+
+def shares(said: Array) -> Array:
+    """How much each window counts in a mean over tokens."""
+    counts: Array = np.sum(said != NOTHING, axis=1)
+    return counts / counts.sum()

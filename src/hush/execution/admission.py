@@ -15,8 +15,8 @@ from hush.core.flat import flat_shape
 from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.core.problem import Population, Problem, Room
-from hush.execution import engine
-from hush.execution.mesh import LANES
+from hush.execution import engine, hosts
+from hush.execution.mesh import LANES, here
 
 # Bytes that one place of a cohort takes in the log of a round: id, active, bits (two words) and energy.
 LOGGED = 17
@@ -64,17 +64,28 @@ def _found(value: Any) -> str:
     return f"found {type(value).__name__}: {shown(value)}"
 
 
+def to_be_streamed(problem: Problem) -> bool:
+    """Whether clients should lie on the devices only while they are needed: from a disk, or over several processes."""
+    return problem.is_stored or (hosts.processes() > 1 and _why_not_streamed(problem) is None)
+
+
+def _why_not_streamed(problem: Problem) -> str | None:
+    """What a problem does not say that streaming needs."""
+    try:
+        problem.part([0], Room(1, int(problem.population.sizes[0])))
+        problem.without_clients()
+    except NotImplementedError as error:
+        return str(error)
+    return None
+
+
 def check_streamed(streamed: bool, problem: Problem) -> None:
     """Refuse what cannot be brought to the devices some clients at a time, or cannot all be there."""
     flag("streamed", streamed)
     if not streamed and problem.is_stored:
         raise ValueError("the clients of this task lie on disk and come as they are needed: streamed must not be False")
-    if streamed:
-        try:
-            problem.restrict([0]).padded(Room(1, int(problem.population.sizes[0])))
-            problem.without_clients()
-        except NotImplementedError as error:
-            raise ValueError(f"this problem cannot be streamed: {error}") from error
+    if streamed and (reason := _why_not_streamed(problem)) is not None:
+        raise ValueError(f"this problem cannot be streamed: {reason}")
 
 
 def check_budget(algorithm: Algorithm | InTurn, problem: Problem, bit_budget: float | None) -> None:
@@ -110,7 +121,7 @@ def check_memory(
     state = jax.eval_shape(lambda key: engine.start(algorithm, problem, key, watch, limited, everyone), root(0))
     clients, phases = problem.population.clients, len(algorithm.phases)
     on_cpu = jax.default_backend() == "cpu"
-    devices, groups = (laid_out.size, 1) if on_cpu else (1, laid_out.shape[LANES])
+    devices, groups = (here(laid_out), 1) if on_cpu else (1, laid_out.shape[LANES])
     on_each, cut = -(-lanes // groups), laid_out.shape.get(MODEL, 1)
     share = 1 if on_cpu else cut  # the devices of a CPU share its memory
     resident = {

@@ -14,7 +14,7 @@ from hush.core.flat import dimension, flat_shape
 from hush.core.keys import at, root
 from hush.core.problem import Problem
 from hush.core.round import broadcast, client_step
-from hush.execution import mesh
+from hush.execution import hosts, mesh
 from hush.execution.admission import handed_on
 from hush.execution.phase import Layout
 
@@ -55,7 +55,7 @@ def choose(
         padded = any(phase.cohort.padded for phase in algorithm.phases)
         lanes_at_once = 1 if padded else max(1, min(lanes_on_each, together // at_once))
     else:
-        fits = _clients_that_fit(algorithm, problem)
+        fits = hosts.agreed(_clients_that_fit(algorithm, problem))  # by free memory, which may differ
         at_once = max(1, min(on_each, fits, usual))
         lanes_at_once = max(1, min(lanes_on_each, fits // at_once))
     if clients_at_once is not None:

@@ -105,6 +105,8 @@ class Memories:
 
     def state(self) -> dict[str, Array]:
         """All that a checkpoint must hold beside the file; without a folder, the states themselves."""
+        if not self.any:
+            return {}
         lanes, clients = np.nonzero(self._places != NOWHERE)
         found = {"lane": lanes, "client": clients}
         if self._path is not None:

@@ -5,16 +5,30 @@ A model that is cut over several devices has them all to itself: a third axis of
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hush.core.check import integer
 from hush.core.cut import MODEL, axis_to_cut, cut_along
+from hush.execution import hosts
+from hush.execution.hosts import place
 
 LANES, CLIENTS = "lanes", "clients"
+__all__ = [
+    "CLIENTS",
+    "LANES",
+    "annotated_state",
+    "here",
+    "is_cut",
+    "make",
+    "place",
+    "place_among",
+    "place_problem",
+    "place_state",
+]
 
 
 def make(lanes: int, devices: int | None = None, of_model: int = 1) -> Mesh:
@@ -31,14 +45,34 @@ def make(lanes: int, devices: int | None = None, of_model: int = 1) -> Mesh:
         integer("devices", devices)
     if not 1 <= count <= len(available):
         raise ValueError(f"devices must be between 1 and the {len(available)} there are, found {devices}")
+    if count < len(available):
+        available = _of_each_process(available, count)
     apart = max(n for n in range(1, count + 1) if count % n == 0 and lanes % n == 0)
     return Mesh(np.array(available[:count]).reshape(apart, count // apart), (LANES, CLIENTS))
 
 
+def _of_each_process(available: list[jax.Device], count: int) -> list[jax.Device]:
+    """So many devices, as many of each process: one without any could not take part."""
+    each, rest = divmod(count, hosts.processes())
+    groups: dict[int, list[jax.Device]] = {}
+    for device in available:
+        groups.setdefault(device.process_index, []).append(device)
+    if rest or each > (fewest := min(map(len, groups.values()))):
+        raise ValueError(
+            f"devices must be a multiple of the {hosts.processes()} processes, up to {fewest} of each, found {count}"
+        )
+    return [device for group in groups.values() for device in group[:each]]
+
+
+def here(mesh: Mesh) -> int:
+    """How many devices of a mesh are this process's own."""
+    return sum(device.process_index == jax.process_index() for device in mesh.devices.flat)
+
+
 def _check_cut(of_model: int, devices: int | None, available: int) -> None:
     """Refuse a model that is cut over other devices than there are."""
-    if jax.process_count() > 1:
-        raise ValueError(f"a model cut over {of_model} devices runs in one process, found {jax.process_count()}")
+    if hosts.processes() > 1:
+        raise ValueError(f"a model cut over {of_model} devices runs in one process, found {hosts.processes()}")
     if of_model > available:
         raise ValueError(f"the model is cut over {of_model} devices, and there are {available}")
     if devices is not None and devices != of_model:
@@ -53,12 +87,6 @@ def is_cut(mesh: Mesh) -> bool:
 def place_among(devices: int) -> int | jax.Array:
     """Which of so many devices that share the clients out this is, inside a program on the mesh."""
     return 0 if devices == 1 else lax.axis_index(CLIENTS)
-
-
-def place(tree: Any, mesh: Mesh, *axes: str) -> Any:
-    """Put every array of a tree on the mesh, its leading axis cut along `axes`, or whole on each device."""
-    sharding = NamedSharding(mesh, PartitionSpec(*axes))
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, sharding) if eqx.is_array(leaf) else leaf, tree)
 
 
 class _OfModel(NamedTuple):
@@ -84,12 +112,14 @@ def place_problem(problem: Any, mesh: Mesh) -> Any:
 
 def _of_state(leaf: Any, mesh: Mesh, dimension: int) -> NamedSharding:
     """Where a part of a run's state [lanes, …] lies: vectors as long as the model are cut as the model is."""
-    is_vector = is_cut(mesh) and leaf.ndim > 1 and leaf.shape[-1] == dimension
+    is_vector = leaf.ndim > 1 and leaf.shape[-1] == dimension
     return NamedSharding(mesh, cut_along(leaf.ndim - 1, LANES) if is_vector else PartitionSpec(LANES))
 
 
 def place_state(tree: Any, mesh: Mesh, dimension: int) -> Any:
     """Put a run's state on the mesh."""
+    if not is_cut(mesh):
+        return place(jax.tree.map(jnp.asarray, tree), mesh, LANES)
     return jax.tree.map(lambda leaf: jax.device_put(leaf, _of_state(leaf, mesh, dimension)), tree)
 
 

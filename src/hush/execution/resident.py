@@ -9,6 +9,7 @@ import numpy as np
 
 from hush.core.check import LARGEST
 from hush.core.problem import Problem
+from hush.execution import hosts
 from hush.execution.memories import PREFIX, Memories
 from hush.execution.window import Window
 
@@ -59,7 +60,7 @@ class Resident:
         pass
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
-        leaves = jax.tree_util.tree_leaves_with_path(states)
+        leaves = jax.tree_util.tree_leaves_with_path(hosts.fetch(states))
         return {f"{CLIENTS}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
 
     def restore(self, state: Mapping[str, Array], client_rounds: Array) -> Any:

@@ -10,7 +10,7 @@ from hush.core.problem import Room
 Array = np.ndarray[Any, Any]
 # Bytes of clients' data, and of what they remember, that lie on one device for one window; two windows are there at
 # once. More would be read in longer stretches, which a disk or a network may like better.
-DATA_BYTES, STATE_BYTES = 1 << 27, 1 << 29
+DATA_BYTES, STATE_BYTES = 1 << 27, 1 << 28
 # Rounds differ in how many examples their clients hold: a window of the usual number of rounds mostly fits with this.
 SLACK = 1.2
 

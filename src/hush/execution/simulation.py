@@ -15,8 +15,15 @@ from hush.core.flat import flat_shape, unravelled
 from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
 from hush.core.rehearsal import places_of, rehearse
-from hush.execution import engine, mesh
-from hush.execution.admission import check_budget, check_memory, check_pair, check_streamed, rounds_at_once
+from hush.execution import engine, hosts, mesh
+from hush.execution.admission import (
+    check_budget,
+    check_memory,
+    check_pair,
+    check_streamed,
+    rounds_at_once,
+    to_be_streamed,
+)
 from hush.execution.affording import affordable
 from hush.execution.lanes import Lane, Sweep, check_points, keys, lay_out, with_lanes
 from hush.execution.layout import choose
@@ -83,10 +90,10 @@ class Simulation:
             phase.server.check(each)
         self.lanes = lay_out(repetitions, sweep) if lanes is None else list(lanes)
         check_points(algorithm, [lane.settings for lane in self.lanes])
-        self.streamed = problem.is_stored if streamed is None else streamed
+        self.streamed = to_be_streamed(problem) if streamed is None else streamed
         check_streamed(self.streamed, problem)
         self._like = one_client_of(problem) if self.streamed else problem
-        rehearse(algorithm, self._like)
+        self.added = rehearse(algorithm, self._like)
         check_budget(algorithm, problem, bit_budget)
         at_once = rounds_at_once(len(self.lanes), max(places), len(places))
         over, limited = mesh.make(len(self.lanes), devices, problem.devices_per_model), allowance is not None
@@ -102,7 +109,7 @@ class Simulation:
         limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
         self._inputs = engine.RunInputs(spread, self.placed, spread_keys, laid_out, watch, limits)
         begun = engine.begin(self._inputs, 1 if self.streamed else None)
-        initial = jax.tree.map(lambda leaf: np.asarray(leaf[:, 0]), begun.clients)
+        initial = hosts.fetch(jax.tree.map(lambda leaf: leaf[:, 0], begun.clients))
         self._supply: Supply
         if self.streamed:
             begun = begun._replace(taken=())
@@ -177,7 +184,7 @@ class Simulation:
         before = self._state if free else jax.tree.map(jnp.copy, self._state)
         bounds = jnp.int32(self.round), jnp.int32(self.round + rounds)
         self._state, logs = engine.advance((self._inputs, bounds), self._state)
-        logs = jax.device_get(logs)
+        logs = hosts.fetch(logs)
         paid = affordable(self.ledger, logs, rounds, bit_budget, client_bit_budget, allowance)
         if min(paid.values()) < rounds:
             self._state, self.stopped_by = before, min(paid, key=lambda name: paid[name])
@@ -192,12 +199,12 @@ class Simulation:
     def evaluate(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure of every lane's model."""
         models = self._state.server["model"]
-        found = {name: np.asarray(value) for name, value in engine.measure(self.placed, models, self.layout).items()}
+        found = dict(hosts.fetch(engine.measure(self.placed, models, self.layout)))
         if not isinstance(self._supply, Streamed) or self.problem.is_stored:
             return found
         for parts, counts, _ in self._supply.everybody():
-            for name, value in engine.measure_parts(parts, counts, models, self.layout).items():
-                found[name] = found.get(name, 0) + np.asarray(value)
+            for name, value in hosts.fetch(engine.measure_parts(parts, counts, models, self.layout)).items():
+                found[name] = found.get(name, 0) + value
         return found
 
     def evaluate_clients(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -207,8 +214,8 @@ class Simulation:
         """
         if isinstance(self._supply, Streamed):
             return self._supply.measured_clients(self._inputs, self._state)
-        found = engine.measure_clients(self._inputs, self._state)
-        return {name: np.asarray(each)[:, : self.problem.population.clients] for name, each in found.items()}
+        found = hosts.fetch(engine.measure_clients(self._inputs, self._state))
+        return {name: each[:, : self.problem.population.clients] for name, each in found.items()}
 
     @property
     def has_examples(self) -> bool:
@@ -228,7 +235,7 @@ class Simulation:
     @property
     def models(self) -> np.ndarray[Any, Any]:
         """The models [lanes, d]."""
-        return np.asarray(self._state.server["model"])
+        return np.asarray(hosts.fetch(self._state.server["model"]))
 
     @property
     def seen(self) -> Seen:
@@ -248,7 +255,7 @@ class Simulation:
 
     def state(self) -> dict[str, np.ndarray[Any, Any]]:
         """All that a checkpoint must hold, as named arrays."""
-        leaves = jax.tree_util.tree_leaves_with_path(self._apart_from_clients())
+        leaves = jax.tree_util.tree_leaves_with_path(hosts.fetch(self._apart_from_clients()))
         carried = {f"{CHECKPOINTED}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
         carried |= self._supply.checkpoint(self._state.clients)
         ledger = {f"ledger/{name}": value for name, value in self.ledger.state().items()}

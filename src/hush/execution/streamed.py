@@ -1,7 +1,8 @@
 """Clients that lie elsewhere than on the devices: brought there for some rounds, while those before are computed.
 
 Two windows are there at once: the one that is computed, and the next, which a thread reads. What clients remember is
-fetched when a window begins and kept when it ends, since the one before may have changed it.
+fetched when a window begins and kept when it ends, since the one before may have changed it. Of several processes each
+reads the data of those who are on its own devices, and process 0 keeps what clients remember.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from hush.core.contract import Draw
 from hush.core.flat import dimension
 from hush.core.keys import Key
 from hush.core.problem import Problem, Room
-from hush.execution import engine, mesh
+from hush.execution import engine, hosts, mesh
 from hush.execution.memories import PREFIX, Memories
 from hush.execution.phase import Layout, share_out
 from hush.execution.resident import whole_states
@@ -140,12 +141,19 @@ class Streamed:
 
     def remembered(self, members: Array) -> Any:
         """What these clients [lanes, M] remember, on the devices."""
-        return mesh.place_state(self.memories.gather(members), self._layout.mesh, self._dimension)
+        found = hosts.told(self.nothing(members), lambda: self.memories.gather(members))
+        return mesh.place_state(found, self._layout.mesh, self._dimension)
+
+    def nothing(self, members: Array) -> Any:
+        """What these clients [lanes, M] remember, by its shapes."""
+        shape = lambda leaf: jax.ShapeDtypeStruct((*members.shape, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
+        return jax.tree.map(shape, self._initial)
 
     def keep(self, states: Any) -> None:
         """Write down what the clients of this window remember."""
         if self._now is not None and self.memories.any:
-            self.memories.scatter(self._now.members, jax.device_get(states))
+            members, found = self._now.members, hosts.fetch(states)
+            hosts.first(lambda: self.memories.scatter(members, found))
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
         self.keep(states)
@@ -158,7 +166,8 @@ class Streamed:
             clients = whole_states(state, self._initial, len(self._sizes))
             for lane, took_part in enumerate((client_rounds > 0).max(0)):
                 leaves = [leaf[lane][took_part] for leaf in jax.tree.leaves(clients)]
-                self.memories.scatter_lane(lane, np.flatnonzero(took_part), leaves)
+                if hosts.speaks():
+                    self.memories.scatter_lane(lane, np.flatnonzero(took_part), leaves)
         self._begin(client_rounds)
         return self.nobody()
 
@@ -266,8 +275,9 @@ class Streamed:
             members[:, : sum(map(len, row))] = np.concatenate(row)
             window = self._window(0, (), members)
             here = state._replace(clients=self.remembered(members))
-            for name, values in engine.measure_clients(inputs._replace(problem=parts, window=window), here).items():
-                each = np.asarray(values).reshape(lanes, self.room.clients, devices)
+            measured = engine.measure_clients(inputs._replace(problem=parts, window=window), here)
+            for name, values in hosts.fetch(measured).items():
+                each = values.reshape(lanes, self.room.clients, devices)
                 whole = found.setdefault(name, np.zeros((lanes, len(self._sizes)), each.dtype))
                 for device, clients in enumerate(row):
                     whole[:, clients] = each[:, : len(clients), device]
@@ -286,7 +296,7 @@ def one_client_of(problem: Problem) -> Problem:
 def _on_host(problem: Problem, clients: Array, room: Room) -> Problem:
     """A part of a problem in the host's memory, whatever the devices are."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        return problem.restrict(clients).padded(room)
+        return problem.part(clients, room)
 
 
 def _longer(leaf: Array, rounds: int) -> Array:

@@ -17,6 +17,7 @@ from hush.core.problem import Params
 from hush.models import build
 from hush.models.over_devices import OverDevices
 from hush.models.partly import Partly, Rebuilt
+from hush.models.parts import apart, parted, start_key
 
 
 def _parameters(module: Any) -> tuple[Params, Any]:
@@ -87,11 +88,12 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
-        of_model = dict(options or {})
-        devices = of_model.pop("devices", 1)
+        own, of_parts = apart(options or {})
+        devices = own.pop("devices", 1)
         integer("devices of a model", devices)
-        named = Named(model, as_image(shape), classes, of_model, devices)
-        return named if devices == 1 else OverDevices(named, devices)
+        named = Named(model, as_image(shape), classes, own, devices)
+        made = parted(named.rebuild(named.init(start_key())), **of_parts) if of_parts else named
+        return made if devices == 1 else OverDevices(made, devices)
     if options:
         raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
     if isinstance(model, eqx.Module):

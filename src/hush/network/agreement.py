@@ -87,6 +87,7 @@ def agree(
 ) -> Agreement:
     """The agreement on an algorithm, a problem and how long the one is run on the other."""
     tables = tables_of(algorithm, problem if task is None else None)
+    tables.pop("algorithm", None)  # its name is the server's word, and binds nobody
     if task is not None:
         tables["task"] = plain(task)
     tables["task"] = {name: value for name, value in tables["task"].items() if name not in AT_THE_SERVER}

@@ -189,6 +189,7 @@ class Federation:
         return {}
 
     has_examples = has_personal_models = False
+    added: frozenset[str] = frozenset()  # nor what their pieces report
 
     @property
     def models(self) -> Array:

@@ -32,11 +32,12 @@ def energy(problem: Problem, vector: Vector, prior: float | jax.Array = 0.0) -> 
     params, examples = unravelled(problem, vector), float(problem.population.examples)
     if isinstance(problem, Potentials):
         loss = examples * measures(problem, params)["train_loss"]
-    elif isinstance(problem, Supervised):
+    elif isinstance(problem, Supervised) and problem.index.size:
         loss = problem.loss(params, *problem.train[:], examples * problem.importance)
     else:
         raise ValueError(
-            f"a reference posterior needs examples and a loss, or potentials, found {type(problem).__name__}"
+            "a reference posterior needs examples in memory and a loss, or potentials, "
+            f"found {type(problem).__name__}{' whose examples are elsewhere' * isinstance(problem, Supervised)}"
         )
     return loss + 0.5 * prior * jnp.sum(vector**2)
 

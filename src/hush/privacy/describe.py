@@ -31,6 +31,10 @@ from hush.tasks.measures import next_token
 from hush.tasks.problem import Holding, Supervised
 
 SCALED = "what inputs are scaled and shifted by was not computed from the clients' data: that would cost privacy too"
+CONSTANTS = (
+    "inputs are scaled by the mean and deviation of the whole data set, constants that are taken for known beforehand: "
+    "what they tell of the clients' examples, which are among those, is not counted"
+)
 FOUND = "the classes and categories, which are those found in the clients' data, were known beforehand"
 FROZEN = "frozen weights, and those training starts from, were not computed from the clients' data: that costs privacy"
 VOCABULARY = "the vocabulary was not made from the clients' text: that costs privacy"
@@ -101,13 +105,15 @@ def _described(unit: str, algorithm: Algorithm | InTurn, question: Question) -> 
 
 def _taken_for_granted(problem: Supervised, unit: str) -> tuple[str, ...]:
     """What a guarantee assumes of the data; refuses inputs that tell of all clients' data before any noise is added."""
-    if problem.names.standardised:
+    scaled_by = problem.names.scaled_by
+    if scaled_by == "clients":
         raise NoGuarantee(
             "inputs are standardised by means and deviations of the clients' own data, which no noise hides; "
             "scale them by numbers that are known beforehand"
         )
     holds = {
-        SCALED: problem.is_rescaled,
+        SCALED: problem.is_rescaled and scaled_by == "given",
+        CONSTANTS: scaled_by == "constants",
         FOUND: problem.names.from_data,
         FROZEN: isinstance(uncut(problem.model), Partly),
         VOCABULARY: problem.measures is next_token,

@@ -1,5 +1,6 @@
 """A picture of who holds what: how the classes are spread over the clients."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -8,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hush.report.style import FONT, INK, PALETTE, SOFT, Drawing, drawing, dress
+from hush.report.plan_labels import shortened
+from hush.report.style import FONT, INK, PALETTE, SOFT, Drawing, drawing, dress, say_names
 
 Counts = np.ndarray[Any, Any]
 
@@ -18,19 +20,27 @@ CLASS_COLOURS = (
 )  # fmt: skip
 BARS = 60  # so many clients can have a bar each
 COLUMNS = 200  # so many columns of a heat map can be told apart
+NAMED = 26  # so many rows of it can have a name each
 
 
-def picture(counts: Counts) -> Figure:
-    """A bar for each client where they are few, otherwise a heat map of classes and clients."""
+def picture(counts: Counts, names: Sequence[str] = ()) -> Figure:
+    """A bar for each client where they are few, otherwise a heat map of classes and clients.
+
+    Classes are called by their names where they have any, otherwise by their numbers.
+    """
     counts = np.asarray(counts)
     if counts.ndim != 2 or 0 in counts.shape:
         raise ValueError(f"counts must have the shape [clients, classes], found {counts.shape}")
-    if counts.shape[0] <= BARS and counts.shape[1] <= len(CLASS_COLOURS):
-        return _bars(counts)
-    return _heat_map(counts)
+    classes = counts.shape[1]
+    if len(names) not in (0, classes):
+        raise ValueError(f"names must be those of {classes} classes, found {len(names)}")
+    called = list(map(shortened, names))
+    if counts.shape[0] <= BARS and classes <= len(CLASS_COLOURS):
+        return _bars(counts, called or list(map(str, range(classes))))
+    return _heat_map(counts, called)
 
 
-def _bars(counts: Counts) -> Drawing:
+def _bars(counts: Counts, names: list[str]) -> Drawing:
     figure = drawing(7.6, 3.4)
     ax = figure.subplots()
     dress(ax)
@@ -42,21 +52,22 @@ def _bars(counts: Counts) -> Drawing:
     ax.set(xlabel="client", ylabel="examples", xlim=(-0.6, clients - 0.4))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=16, steps=[1, 2, 5, 10]))
     legend = ax.legend(
-        list(ax.containers), [str(number) for number in range(classes)], title="class", loc="center left",
-        bbox_to_anchor=(1.01, 0.5), fontsize=FONT - 1, frameon=False, labelcolor=INK, reverse=True,
+        ax.containers[::-1], ["-"] * classes, title="class", loc="center left",
+        bbox_to_anchor=(1.01, 0.5), fontsize=FONT - 1, frameon=False, labelcolor=INK,
     )  # fmt: skip
+    say_names(legend, reversed(names))
     legend.get_title().set(color=INK, fontsize=FONT - 1)
     return figure
 
 
-def _heat_map(counts: Counts) -> Drawing:
+def _heat_map(counts: Counts, names: list[str]) -> Drawing:
     """Columns are clients; above them, how much each holds. Where they are many, neighbours share a column."""
     figure = drawing(7.6, 4.4)
     sizes_ax, ax = figure.subplots(2, 1, sharex=True, height_ratios=(1, 3))
     clients, classes = counts.shape
-    shown, name = counts.astype(float), "client"
+    shown, said = counts.astype(float), "client"
     if clients > COLUMNS:
-        shown, name = _gathered(counts), "clients, ordered by the class they hold most of"
+        shown, said = _gathered(counts), "clients, ordered by the class they hold most of"
     shares = shown / np.maximum(shown.sum(1, keepdims=True), 1e-9)
     for each in (sizes_ax, ax):
         dress(each, grid="")
@@ -64,8 +75,11 @@ def _heat_map(counts: Counts) -> Drawing:
         shares.T, aspect="auto", origin="lower", interpolation="nearest", cmap="Blues", vmin=0,
         extent=(0, clients, -0.5, classes - 0.5),
     )  # fmt: skip
-    ax.set(xlabel=name, ylabel="class")
+    ax.set(xlabel=said, ylabel="class")
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+    if names:
+        some = range(0, classes, -(-classes // NAMED))
+        ax.set_yticks(some, labels=[names[number] for number in some], parse_math=False)
     edges = np.linspace(0, clients, len(shown) + 1)
     sizes_ax.stairs(shown.sum(1), edges, fill=True, color=PALETTE[0])
     sizes_ax.set_ylabel("examples")

@@ -58,7 +58,10 @@ def curves_section(records: pd.DataFrame, folder: Path) -> list[str]:
         body += ["<h3>Also seen</h3><p>Means over the clients and rounds since the last evaluation.</p>"]
         body += [f'<div class="grid">{"".join(others)}</div>']
     curves = [Curve(point.label, point.frame, settings=point.settings) for point in points(records)]
-    first = First(axes[0], measured[0], *logarithmic(chart(lines(records), measured[0], axes[0])))
+    shown = measured or information(records)  # a problem without a test set has no measures
+    if not shown:
+        return []
+    first = First(axes[0], shown[0], *logarithmic(chart(lines(records), shown[0], axes[0])))
     return ["<h2>Curves</h2>", *chart_section(folder.resolve().name, curves, first, body)]
 
 

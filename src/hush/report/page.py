@@ -40,7 +40,7 @@ def write_report(folder: Path) -> Path:
     folder = require_run(folder)
     load_settings(folder)  # refused here, by name, if it is no TOML
     records = load_records(folder)
-    counts = _counts(folder)
+    counts, classes = _counts(folder)
     status = load_status(folder)
     if was_killed(folder, status):
         status["status"] = "killed"
@@ -56,7 +56,7 @@ def write_report(folder: Path) -> Path:
         *posterior_section(folder),
         *own_data_section(folder),
         *updates_section(folder),
-        *_classes(counts, folder),
+        *_classes(counts, classes, folder),
         *_settings(settings),
         *_versions(load_or_warn(files.VERSIONS.path(folder), "what computed it"), status),
     ]
@@ -79,15 +79,16 @@ def _damage(folder: Path) -> list[str]:
     return said
 
 
-def _counts(folder: Path) -> Counts | None:
+def _counts(folder: Path) -> tuple[Counts | None, list[str]]:
+    """How many of each class each client holds, and what classes are called; folders of earlier versions lack names."""
     if not files.CLASS_COUNTS.path(folder).is_file():
-        return None
+        return None, []
     try:
-        counts: Counts = load_archive(folder, files.CLASS_COUNTS.name)["counts"]
+        held = load_archive(folder, files.CLASS_COUNTS.name)
+        return held["counts"], list(map(str, held.get("classes", ())))
     except (Unreadable, KeyError) as error:
         warnings.warn(f"who holds what is left out: {error}", RuntimeWarning, stacklevel=3)
-        return None
-    return counts
+        return None, []
 
 
 def _banner(status: dict[str, Any], rows: int) -> str:
@@ -142,13 +143,13 @@ def _clients(settings: str) -> int | None:
     return clients if isinstance(clients, int) else None
 
 
-def _classes(counts: Counts | None, folder: Path) -> list[str]:
+def _classes(counts: Counts | None, names: list[str], folder: Path) -> list[str]:
     if counts is None:
         return []
     sizes = counts.sum(1)
     clients, examples, least, most = map(formatting.count, (len(counts), sizes.sum(), sizes.min(), sizes.max()))
     said = f"{clients} clients hold {examples} examples of {counts.shape[1]} classes, from {least} to {most} each."
-    drawn = picture(counts)
+    drawn = picture(counts, names)
     path = files.CLASS_COUNTS_PICTURE.path(folder)
     write_png(drawn, path)
     shown = markup.figure(path.stem, drawn, f"Who holds what. {said}", said, "wide")

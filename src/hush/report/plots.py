@@ -13,7 +13,21 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from hush.core.columns import column
 from hush.report import formatting
-from hush.report.style import DASHES, FONT, GRID, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress, say, tick
+from hush.report.style import (
+    DASHES,
+    FONT,
+    GRID,
+    INK,
+    PALETTE,
+    PAPER,
+    SOFT,
+    Drawing,
+    drawing,
+    dress,
+    say,
+    say_names,
+    tick,
+)
 from hush.store.records import AGAINST, IDENTITY, lost, points, repetitions, series, swept
 
 DECADES = 100.0  # a range this wide is easier to read on a logarithmic axis
@@ -174,14 +188,12 @@ def _legend(ax: Axes, entries_inside: int) -> None:
     if len(handles) > entries_inside:
         columns = max(1, min(4, int(12 * _width(ax) / (max(map(len, named)) + 6))))
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": columns}
-    # Names are the user's: shown as they are, never read as formulas, even if they begin with an underscore.
+    # A legend leaves out what begins with an underscore, which a user's name may.
     legend = ax.legend(
         handles, ["-"] * len(handles), fontsize=FONT - 1, labelcolor=INK, facecolor=PAPER, edgecolor="none",
         framealpha=0.75, handlelength=1.8, alignment="left", **place,
     )  # fmt: skip
-    for text, name in zip(legend.get_texts(), named, strict=True):
-        text.set_parse_math(False)
-        text.set_text(name)
+    say_names(legend, named)
     if counts:
         legend.set_title(f"band: lowest to highest of {' or '.join(map(str, counts))} repetitions")
         legend.get_title().set(color=SOFT, fontsize=FONT - 1)

@@ -9,18 +9,21 @@ import pandas as pd
 from hush.core.columns import column
 from hush.report import formatting, markup
 from hush.report.same_data import differing
+from hush.settings.tables import CALLED
 from hush.store.records import costs
 
 SLOTS = ("cohort", "local", "uplink", "channel", "server")
-ORDER = ("task", *SLOTS, "sweep", "run")
+ORDER = ("task", "algorithm", *SLOTS, "sweep", "run")
+NAME = f"algorithm.{CALLED}"
 FIRST = "local.piece"
 ABSENT = "–"
 
 
 def algorithms(labels: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for the algorithm of each run: that of the run where no other has the same pieces, otherwise the pieces.
+    """A name for the algorithm of each run: its own, where all runs of that name and no others have the same pieces.
 
-    Of these, how clients compute is told, and what the runs differ in.
+    Otherwise that of the run where no other has the same pieces, or the pieces: how clients compute, and what the runs
+    differ in.
 
     >>> quantised = {"local.piece": "sgd", "uplink.0.piece": "qsgd", "uplink.0.levels": 2}
     >>> algorithms(["one", "two", "three"], [{"local.piece": "sgd"}, quantised, quantised | {"uplink.0.levels": 8}])
@@ -29,9 +32,13 @@ def algorithms(labels: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> 
     pieces = [{name: str(value) for name, value in each.items() if _is_piece(name)} for each in settings]
     told = dict.fromkeys([FIRST, *differing(pieces)])
     joined = [" + ".join(each[name] for name in told if name in each) or ABSENT for each in pieces]
+    own = [str(each.get(NAME, "")) for each in settings]
+    known = list(zip(own, pieces, strict=True))
     return [
-        label if pieces.count(each) == 1 else name for label, each, name in zip(labels, pieces, joined, strict=True)
-    ]
+        name if name and all((other == name) == (those == each) for other, those in known)
+        else label if pieces.count(each) == 1 else pieced
+        for name, label, each, pieced in zip(own, labels, pieces, joined, strict=True)
+    ]  # fmt: skip
 
 
 def _is_piece(name: str) -> bool:

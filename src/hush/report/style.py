@@ -7,6 +7,7 @@ that a figure can be made in any thread and beside the user's own.
 import io
 import re
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from hush.report.formatting import Unit
@@ -84,6 +86,13 @@ class _InUnits(MaxNLocator):
 def say(ax: Axes, text: str) -> None:
     """Words where a picture would be."""
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=SOFT, fontsize=FONT + 1)
+
+
+def say_names(legend: Legend, names: Iterable[str]) -> None:
+    """Entries of a legend that are the user's own names: never read as formulas, even if they begin with a dollar."""
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_parse_math(False)
+        text.set_text(name)
 
 
 def settled(figure: Drawing) -> Drawing:

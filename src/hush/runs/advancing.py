@@ -17,6 +17,7 @@ class Advancing(Protocol):
     """Lanes that are advanced some rounds at a time, evaluated, saved and restored."""
 
     checkpoint_seconds: float  # a checkpoint is written after a block of rounds when the last is older than this
+    added: frozenset[str]  # columns that pieces add to the records, as far as is known before the first round
     ledger: Ledger
     problem: Problem
     stopped_by: str  # which budget does not pay for the next round

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 from hush.core.columns import in_order, together
+from hush.execution import hosts
+from hush.execution.words import HostLost
 from hush.runs import own_data, telling
 from hush.runs.advancing import Advancing
 from hush.runs.errors import CallbackFailed, Diverged, Interrupted, WriteFailed
@@ -83,18 +85,16 @@ class Loop:
 
     def run(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
+        hosts.advise(self._how_to_go_on())
         try:
-            if self.promises.news:
-                display.message(self.promises.news)
-            self.save()
-            self._status("running", "")
-            self._compile(display)
-            if not self.rows and self.simulation.round == 0:
-                display.update(0, self._evaluate(display))
-            stopping.check()
-            stopping.finishing = True
-            self._rounds(display, stopping)
-            return self._finish(stopping)
+            with hosts.noticing():
+                return self._from_here_on(display, stopping)
+        except HostLost as error:
+            hosts.go_apart()
+            message = f"stopped at round {self.simulation.round}: {error}{self._how_to_go_on()}"
+            with contextlib.suppress(OSError):
+                self._status("failed", message)
+            raise HostLost(message) from error
         except OSError as error:
             if isinstance(error, WriteFailed):
                 raise
@@ -106,12 +106,26 @@ class Loop:
         except KeyboardInterrupt as error:
             if isinstance(error, Interrupted):
                 raise
+            hosts.go_apart()  # others were somewhere else when they heard of it
             message = f"interrupted at once{self._how_to_go_on()}"
             with contextlib.suppress(OSError):
                 self._status("interrupted", message)
             raise KeyboardInterrupt(message) from None
         finally:
             stopping.finishing = False
+
+    def _from_here_on(self, display: Display, stopping: Stopping) -> Result:
+        if self.promises.news:
+            display.message(self.promises.news)
+        self.save()
+        self._status("running", "")
+        self._compile(display)
+        if not self.rows and self.simulation.round == 0:
+            display.update(0, self._evaluate(display))
+        stopping.check()
+        stopping.finishing = True
+        self._rounds(display, stopping)
+        return self._finish(stopping)
 
     def _finish(self, stopping: Stopping) -> Result:
         """What is said and written at the end, whichever it is."""
@@ -144,8 +158,9 @@ class Loop:
         self.compile_seconds = time.perf_counter() - begin
 
     def _rounds(self, display: Display, stopping: Stopping) -> None:
-        at_once, saved = 1, time.perf_counter()
-        while not self.complete and self.alive.any() and not stopping:
+        saved = time.perf_counter()
+        at_once, _, stop = self._agreed(1, False, stopping)
+        while not self.complete and self.alive.any() and not stop:
             now = self.simulation.round
             until = (now // self.asked.evaluate_every + 1) * self.asked.evaluate_every
             until = until if self.rounds is None else min(self.rounds, until)
@@ -160,14 +175,25 @@ class Loop:
             if self.samples is not None and self.simulation.round == sample:
                 self.samples.take()
             at_once = int(np.clip(SECONDS_AT_ONCE * block / took, 1, self.simulation.layout.rounds_at_once))
+            overdue = time.perf_counter() - saved > self.simulation.checkpoint_seconds
             due = self.simulation.round == until or (self.spent and self._unseen())
             evaluated = self._evaluate(display) if due else None
             now = self.simulation.round
             display.rounds = now if self.spent else self.limits.expected(now, self.simulation.ledger)
             display.update(now, evaluated)
-            if time.perf_counter() - saved > self.simulation.checkpoint_seconds:
+            at_once, overdue, stop = self._agreed(at_once, overdue, stopping)
+            if overdue:
                 self.save()
                 saved = time.perf_counter()
+
+    def _agreed(self, at_once: int, overdue: bool, stopping: Stopping) -> tuple[int, bool, bool]:
+        """What clocks and signals say, which differ between processes, as process 0 has it.
+
+        That is how many rounds to run at once, whether to save now, and whether to stop.
+        """
+        told: Any = hosts.agreed([at_once, overdue, hosts.asked_to_stop(stopping.signal)])
+        stopping.signal = stopping.signal or told[2]
+        return told[0], told[1], told[2] != 0
 
     def _unseen(self) -> bool:
         """Whether the last round has yet to be evaluated."""
@@ -210,8 +236,9 @@ class Loop:
             return
         beside = telling.beside_epsilon(self.spending)
         where, copies = None if self.files is None else self.files.path, [dict(row) for row in rows]
+        told = telling.Evaluation(self.simulation.round, copies, self.settings, beside, where)
         try:
-            self.on_evaluate(telling.Evaluation(self.simulation.round, copies, self.settings, beside, where))
+            hosts.by_first(self.on_evaluate)(told)
         except Exception as error:
             message = telling.failed(self.on_evaluate, error, self.simulation.round) + self._how_to_go_on()
             raise CallbackFailed(message, self._end("failed", message)) from error
@@ -229,14 +256,14 @@ class Loop:
             self.files.records(pd.DataFrame(self.rows)) if more else self.files.append(rows)
 
     def _notice_divergence(self, losses: np.ndarray[Any, Any], display: Display) -> None:
-        finite = np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)
+        finite = np.array(hosts.agreed((np.isfinite(losses) & np.isfinite(self.simulation.models).all(1)).tolist()))
         for index in np.flatnonzero(self.alive & ~finite):
             lane = self.simulation.lanes[int(index)]
             at = ", ".join(f"{name} = {value:g}" for name, value in lane.settings.items())
             where = f"repetition {lane.repetition}" + (f" with {at}" if at else "")
             message = f"{where} met a number that is not finite by round {self.simulation.round}"
             display.message(message)
-            if len(self.alive) > 1:
+            if len(self.alive) > 1 and hosts.speaks():
                 warnings.warn(message, RuntimeWarning, stacklevel=5)
         self.alive &= finite
 
@@ -299,7 +326,7 @@ class Loop:
         result = self._result(status, message)
         if self.files is not None:
             try:
-                write_all(self.files, result, pages)
+                hosts.by_first(write_all)(self.files, result, pages)
             except OSError as error:
                 raise WriteFailed(f"the run ended, but its folder cannot be written: {error}", result) from error
         return result

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import shown
-from hush.core.problem import Batch
-from hush.execution import mesh
+from hush.core.rehearsed_problem import measured
+from hush.execution import hosts, mesh
 from hush.runs.advancing import Advancing
 from hush.runs.predicting import of_each_lane
 from hush.tasks.metrics import Metric
@@ -32,11 +31,10 @@ class Metrics:
             task = check_test(simulation.problem)
             self._functions = {metric.name: function_of(metric, task) for metric in asked}
             self._targets = _kept(targets_of(task))
-            one = Batch("test", jnp.int32(0), 1)
-            self.check_columns(jax.eval_shape(lambda: task.evaluate(task.init(jax.random.key(0)), one)))
+            found = measured(task)
+            self.check_columns([*found, *jax.eval_shape(task.derived, found), *simulation.added])
             first = next(self._outputs())
-            for name in self._functions:
-                self._value(name, first)
+            hosts.first(lambda: [self._value(name, first) for name in self._functions])
 
     def check_columns(self, others: Iterable[str]) -> None:
         """Refuse a metric that would hide a column of the records."""
@@ -48,8 +46,8 @@ class Metrics:
         found: dict[str, list[float]] = {name: [] for name in self._functions}
         for outputs in self._outputs() if found else ():
             for name, values in found.items():
-                values.append(self._forgiven(name, outputs))
-        return {name: np.array(values) for name, values in found.items()}
+                values.append(self._forgiven(name, outputs) if hosts.speaks() else math.nan)
+        return {name: np.array(values) for name, values in (hosts.agreed(found) if found else {}).items()}
 
     def _outputs(self) -> Iterator[Array]:
         """The outputs of one lane after the other, computed for some at a time."""
@@ -59,7 +57,7 @@ class Metrics:
         group = max(1, AT_ONCE // max(1, one.size // len(models) * one.dtype.itemsize * side)) * side
         for begin in range(0, len(models), group):
             found = of_each_lane(outputs_of, self._simulation.placed, models[begin : begin + group], layout)
-            yield from map(_kept, np.asarray(found))
+            yield from map(_kept, hosts.fetch(found))
 
     def _forgiven(self, name: str, outputs: Array) -> float:
         """A metric that fails in the middle of a run, once told, is no reason to lose the run."""

@@ -22,7 +22,7 @@ from hush.store import RunFolder
 from hush.store.files import CALIBRATION, CLIENT_STATES, CLIENTS, RELIABILITY, REPORT, UPDATES
 from hush.store.fingerprint import Fingerprint
 from hush.store.records import swept
-from hush.tasks.classes import class_counts
+from hush.tasks.classes import class_counts, class_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,7 +155,7 @@ class Result:
     def save(self, folder: str | Path, replace: bool = False) -> "Result":
         """Write a run folder, as `run(folder=…)` does while it goes; with `replace`, over a run that is there."""
         with RunFolder(folder) as made:
-            made.begin(self.settings, class_counts(self.problem), replace)
+            made.begin(self.settings, class_counts(self.problem), class_names(self.problem), replace)
             if self.folder is not None and (states := CLIENT_STATES.path(self.folder)).exists():
                 shutil.copyfile(states, CLIENT_STATES.path(made.path))
             write_all(made, self)

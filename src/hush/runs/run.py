@@ -12,6 +12,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag
 from hush.core.problem import Problem
 from hush.core.rehearsal import rehearse
+from hush.execution import hosts
 from hush.execution.admission import check_pair
 from hush.execution.lanes import Sweep, check_sweep, lay_out
 from hush.execution.simulation import Simulation
@@ -29,9 +30,9 @@ from hush.settings.run import DELTA, EVALUATE_EVERY, MOST_SAMPLES, WHEN_SPENT
 from hush.stopping import listening
 from hush.store import RunFolder, Unreadable
 from hush.store.files import CLIENT_STATES
-from hush.store.fingerprint import fingerprint
+from hush.store.fingerprint import Fingerprint, fingerprint
 from hush.store.reading import began
-from hush.tasks.classes import class_counts
+from hush.tasks.classes import class_counts, class_names
 from hush.tasks.metrics import Asked
 from hush.tasks.problem import Supervised
 
@@ -137,9 +138,13 @@ def run(
     _check_folder(folder, resume, replace)
     check_callback(on_evaluate)
     files = None if folder is None else RunFolder(folder)
-    with listening() as stopping:
+    # Of several processes one may wait in vain, inside a compiled program: that process is ours to end.
+    with listening(leave=hosts.processes() > 1) as stopping, hosts.together():
+        progress = progress and hosts.speaks()
+        on_evaluate = _by_first(on_evaluate)
         stopping.spoken = progress
         loop = _prepared(algorithm, problem, asked, files, settings)
+        _check_same(loop)
         loop.on_evaluate = on_evaluate
         stopping.check()
         with contextlib.nullcontext() if files is None else files:
@@ -191,8 +196,14 @@ def _prepared(
 def open_folder(files: RunFolder, loop: Loop, problem: Problem, resume: bool, replace: bool) -> None:
     """Begin the folder, or go on in it: nothing is written there before all is checked."""
     state = files.reopen() if resume else None
+    found = None if state is None else [int(state["round"]), float(state["seconds"])]
+    if hosts.agreed(found) != found:
+        raise ValueError(
+            f"process {hosts.process()} finds another checkpoint in {files.path} than process 0: "
+            "the folder must lie on a disk that all processes see"
+        )
     if state is None:  # a new run, or one that was ended before its first checkpoint
-        files.begin(loop.settings, class_counts(problem), replace or resume)
+        files.begin(loop.settings, class_counts(problem), class_names(problem), replace or resume)
         return
     try:
         loop.restore(state)
@@ -201,6 +212,23 @@ def open_folder(files: RunFolder, loop: Loop, problem: Problem, resume: bool, re
     except ValueError as error:
         raise ValueError(f"{files.path} cannot be resumed: {error}") from error
     files.go_on(loop.settings, pd.DataFrame(loop.rows) if loop.rows else None)
+
+
+def _by_first(callback: OnEvaluate | None) -> OnEvaluate | None:
+    """Of several processes the first tells; whether there is anybody to tell is the same in all of them."""
+    there = hosts.agreed(callback is not None)
+    return callback if hosts.speaks() else (lambda _: None) if there else None
+
+
+def _check_same(loop: Loop) -> None:
+    """Refuse to run with other processes that were given something else."""
+    if hosts.processes() == 1:
+        return
+    ours = loop.fingerprint()
+    if different := Fingerprint(hosts.agreed(ours.texts), {}).differences(ours):
+        raise ValueError(
+            f"process {hosts.process()} was given another run than process 0: different are {', '.join(different)}"
+        )
 
 
 def _check_folder(folder: str | Path | None, resume: bool, replace: bool) -> None:

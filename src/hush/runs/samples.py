@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.columns import SCORES
-from hush.execution import mesh
+from hush.execution import hosts, mesh
 from hush.posterior import Posterior, prediction
 from hush.runs.advancing import Advancing
 from hush.runs.predicting import of_each_lane
@@ -86,7 +86,7 @@ class Samples:
     @property
     def average(self) -> Array | None:
         """Each lane's predictions, averaged over its samples [lanes, n, classes]."""
-        return None if self._sums is None else np.asarray(self._sums) / self.taken
+        return None if self._sums is None else np.asarray(hosts.fetch(self._sums)) / self.taken
 
     def scores(self) -> dict[str, Array]:
         """Of the averaged predictions, as columns of the records; not a number before the first sample."""
@@ -96,7 +96,7 @@ class Samples:
             nothing = np.full(len(self._simulation.lanes), np.nan)
             return {f"predictive_{name}": nothing for name in SCORES}
         found = _scores(self._sums / self.taken, prediction.labels(self._simulation.placed))
-        return {f"predictive_{name}": np.asarray(values) for name, values in found.items()}
+        return {f"predictive_{name}": values for name, values in hosts.fetch(found).items()}
 
     def posterior(self, settings: dict[str, Any]) -> Posterior | None:
         """All that was kept; nothing before the first sample."""
@@ -105,6 +105,8 @@ class Samples:
         lanes, dimension = self._simulation.models.shape
         if self._files is not None:
             path = SAMPLES.path(self._files.path)
+            if not hosts.speaks() and not path.is_file():  # on a disk of process 0's own
+                return None
             values: Array = np.memmap(path, np.float32, "r", shape=(self.taken, lanes, dimension))
         else:
             values = np.array(self._kept)
@@ -117,7 +119,7 @@ class Samples:
         found = {"samples/taken": np.array(self.taken), "samples/stride": np.array(self._stride)}
         found |= {"samples/kept": np.array(self._kept)} if self._kept else {}
         found |= {} if self._files is None else {"samples/file": np.array(self._files.samples_so_far())}
-        return found | ({} if self._sums is None else {"samples/predicted": np.asarray(self._sums)})
+        return found | ({} if self._sums is None else {"samples/predicted": np.asarray(hosts.fetch(self._sums))})
 
     def restore(self, state: dict[str, Array]) -> None:
         """Go on from a checkpoint: samples after it are taken again."""

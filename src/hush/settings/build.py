@@ -1,25 +1,27 @@
 """From plain tables to an algorithm, a problem and a run."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hush.algorithms import ALGORITHMS
-from hush.core.algorithm import Algorithm, InTurn, check
+from hush.core.algorithm import Algorithm, InTurn, check, named
 from hush.core.check import nearest, shown
 from hush.core.paths import float_settings, why_not_swept
 from hush.execution.lanes import Sweep
 from hush.models import MODELS
+from hush.models.parts import adapted
 from hush.settings.errors import SettingsError, found, inside
 from hush.settings.experiment import Experiment
 from hush.settings.network import NetworkSettings
 from hush.settings.own import Find, check_function, import_nothing, importing, is_own_name, make_own, schema_of
 from hush.settings.run import RunSettings, never_ends, run_table
-from hush.settings.schema import Field, schema
-from hush.settings.tables import OWN, Tables, tables_of
+from hush.settings.schema import model_schema, schema
+from hush.settings.tables import CALLED, OWN, Tables, slots_of
 from hush.settings.values import PIECE, convert, fill, is_count, make
 from hush.tasks import TASKS
-from hush.tasks.metrics import OWN as OWN_FUNCTION
+from hush.tasks.metrics import parsed
 
 SLOTS = tuple(schema(Algorithm))
 TOP = ("algorithm", *SLOTS, "phases", "task", "run", "sweep", "network")
@@ -50,27 +52,31 @@ def build(tables: Mapping[str, Any], *, beside: str | Path | None = None) -> Exp
         run=_run(tables.get("run", {}), _sweep(tables.get("sweep", {}), algorithm), find),
         task=task,
         network=_network(tables.get("network", {})),
-        name=tables["algorithm"]["name"] if "algorithm" in tables else _name(tables),
+        name=_name(tables),
         made_by=made_by,
     )
 
 
 def _algorithm(tables: Mapping[str, Any], find: Find) -> Algorithm | InTurn:
-    """The algorithm of slots as they are, or a named one with what is given beside it put over its slots."""
+    """The algorithm of slots as they are, or a named one with what is given beside it put over its slots.
+
+    A name that is only what the slots are called makes nothing.
+    """
     given = {name: value for name, value in tables.items() if name in (*SLOTS, "phases")}
-    if "algorithm" not in tables:
-        return _of_slots(given, find)
-    made = _preset(tables["algorithm"], find)
+    asked = tables.get("algorithm", {CALLED: ""})
+    if set(asked) == {CALLED}:
+        return named(_of_slots(given, find), convert(asked[CALLED], str, f"algorithm.{CALLED}"))
+    made = _preset(asked, find)
     if not given:
         make(check, {"algorithm": made}, "")
         return made
     if isinstance(made, InTurn) and (stray := [name for name in given if name != "phases"]):
         raise SettingsError(
             stray[0],
-            f"{tables['algorithm']['name']} has {len(made.phases)} phases, each with slots of its own: "
+            f"{asked['name']} has {len(made.phases)} phases, each with slots of its own: "
             f"say phases.0.{stray[0]} or phases.1.{stray[0]}",
         )
-    return _of_slots(_put_over(tables_of(made), given, ""), find)
+    return replace(_of_slots(_put_over(slots_of(made), given, ""), find), called=made.called)
 
 
 def _preset(table: Mapping[str, Any], find: Find) -> Algorithm | InTurn:
@@ -83,7 +89,7 @@ def _preset(table: Mapping[str, Any], find: Find) -> Algorithm | InTurn:
     made = make_own(name, preset, fill(preset, arguments, "algorithm", known, find=find), "algorithm")
     if not isinstance(made, Algorithm | InTurn):
         raise SettingsError("algorithm.name", f"{name} must return an Algorithm, found {type(made).__name__}")
-    return made
+    return named(made, name)
 
 
 def _put_over(base: Any, over: Any, place: str) -> Any:
@@ -122,9 +128,11 @@ def _phase(slots: Tables, place: str, find: Find) -> Algorithm:
     return made
 
 
-def _name(slots: Mapping[str, Any]) -> str:
-    """What to call an algorithm that has no name: its (last) local rule."""
-    local = slots["phases"][-1]["local"] if "phases" in slots else slots["local"]
+def _name(tables: Mapping[str, Any]) -> str:
+    """What to call an algorithm: where it has no name, by its (last) local rule."""
+    if asked := tables.get("algorithm"):
+        return str(asked.get("name", asked.get(CALLED)))
+    local = tables["phases"][-1]["local"] if "phases" in tables else tables["local"]
     return str(local if isinstance(local, str) else local.get(PIECE, OWN))
 
 
@@ -158,19 +166,25 @@ def _task(table: Mapping[str, Any], find: Find) -> tuple[dict[str, Any], Any]:
         if not isinstance(model, str) or model not in MODELS:
             raise SettingsError("task.model", f"unknown model {shown(model)}; {nearest(str(model), MODELS)}")
         options = arguments.get("model_options", {})
-        known = schema(MODELS[model], keyword_only=True) | {"devices": Field("devices", int, 1)}  # of any model
         if options:
-            place = "task.model_options"
-            filled["model_options"] = fill(MODELS[model], options, place, known, f"option of {model}")
+            filled["model_options"] = _options(model, options, "task.model_options")
     return {"name": name} | filled, None
 
 
+def _options(model: str, options: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """What is said of a model by name: of its own, and which part of it is trained."""
+    filled = fill(MODELS[model], options, place, model_schema(MODELS[model]), f"option of {model}")
+    if "lora" in filled:
+        known = schema(adapted, keyword_only=True)
+        filled["lora"] = fill(adapted, options["lora"], f"{place}.lora", known, "setting of lora")
+    return filled
+
+
 def _run(table: Mapping[str, Any], sweep: Sweep | None, find: Find) -> RunSettings:
-    metrics = table.get("metrics", ())
-    for name in metrics.values() if isinstance(metrics, Mapping) else metrics if isinstance(metrics, list) else ():
-        if is_own_name(name) and not name.startswith(OWN_FUNCTION):
-            find(name, "run.metrics")
     asked = fill(RunSettings, table, "run", run_table())
+    if "metrics" in asked:
+        looked_up = {"asked": asked["metrics"], "find": lambda name: find(name, "run.metrics")}
+        asked["metrics"] = make(parsed, looked_up, "run")
     if never_ends(asked):
         asked["rounds"] = ROUNDS
     made: RunSettings = make(RunSettings, asked | {"sweep": sweep}, "run")

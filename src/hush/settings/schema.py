@@ -7,11 +7,13 @@ from typing import Any, get_type_hints
 
 from hush.channel import CHANNELS, DIVISORS, FADINGS, POWER_RULES, Divisor, Fading, PowerRule
 from hush.cohort import COHORTS
+from hush.core.aside import Aside
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage
 from hush.core.grid import Grid
 from hush.core.optimisers import LocalOptimiser
 from hush.core.schedules import SCHEDULES
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES, Batches, Direction, Oracle
+from hush.models.parts import parted
 from hush.server import SERVER_RULES
 from hush.uplink import STAGES
 
@@ -61,9 +63,17 @@ def schema(made_by: Callable[..., Any], keyword_only: bool = False) -> dict[str,
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue  # has no names that could be given
+        if isinstance(parameter.default, Aside):
+            continue  # what it is called is no setting of it
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         found[name] = Field(name, hints.get(name, Any), factories[name]() if name in factories else default)
     return found
+
+
+def model_schema(model: Callable[..., Any]) -> dict[str, Field]:
+    """What `model_options` may say of a model by name: its own settings, and those that all models take."""
+    cut = {"devices": Field("devices", int, 1)}  # over how many the model is cut
+    return schema(model, keyword_only=True) | schema(parted, keyword_only=True) | cut
 
 
 def pieces_for(kind: type) -> dict[str, Any]:

@@ -8,13 +8,15 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from hush.core.algorithm import Algorithm, InTurn
+from hush.core.algorithm import Algorithm, InTurn, name_of
 from hush.core.problem import Problem
 from hush.settings.run import RunSettings
-from hush.settings.schema import name_of, schema
+from hush.settings.schema import name_of as piece_name
+from hush.settings.schema import schema
 from hush.tasks.metrics import written
 
 OWN = "own"  # the name of a task that only the user's program can make
+CALLED = "called"  # in the table of an algorithm whose slots are written out: its name, which changes nothing
 
 Tables = dict[str, Any]
 
@@ -26,10 +28,9 @@ def tables_of(algorithm: Algorithm | InTurn, problem: Problem | None = None, run
     >>> tables_of(fedavg(clients=10, steps=5))["cohort"]
     {'piece': 'uniform', 'size': 10, 'weighting': 'examples'}
     """
-    if isinstance(algorithm, InTurn):
-        tables: Tables = {"phases": [_fields(phase) for phase in algorithm.phases]}
-    else:
-        tables = _fields(algorithm)
+    tables = slots_of(algorithm)
+    if name := name_of(algorithm):
+        tables = {"algorithm": {CALLED: name}} | tables
     if problem is not None:
         recipe = getattr(problem, "recipe", None)
         tables["task"] = plain(getattr(recipe, "settings", None) or {"name": OWN})
@@ -40,6 +41,13 @@ def tables_of(algorithm: Algorithm | InTurn, problem: Problem | None = None, run
         if sweep:
             tables["sweep"] = plain(sweep)
     return tables
+
+
+def slots_of(algorithm: Algorithm | InTurn) -> Tables:
+    """The slots of an algorithm, or its phases with the slots of each."""
+    if isinstance(algorithm, InTurn):
+        return {"phases": [_fields(phase) for phase in algorithm.phases]}
+    return _fields(algorithm)
 
 
 def plain(value: Any) -> Any:
@@ -53,9 +61,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [plain(entry) for entry in value if entry is not None]
     if isinstance(value, eqx.Module) and not inspect.isroutine(value):
-        return {"piece": name_of(value)} | _fields(value)
+        return {"piece": piece_name(value)} | _fields(value)
     if callable(value):  # a schedule that is a plain function: built again if it can be imported, readable if not
-        return {"piece": name_of(value)}
+        return {"piece": piece_name(value)}
     return repr(value)
 
 

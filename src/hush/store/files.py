@@ -31,7 +31,9 @@ LOCK = File(".lock", "who is writing in this folder, or was last")
 SETTINGS = File("settings.toml", "everything as resolved; `hush run` takes it again")
 VERSIONS = File("versions.json", "what computed it")
 STATUS = File("status.json", "how it stands")
-CLASS_COUNTS = File("class_counts.npz", "of a classifier: how many examples of each class each client has")
+CLASS_COUNTS = File(
+    "class_counts.npz", "of a classifier: how many examples of each class each client has, and what classes are called"
+)
 CHECKPOINT = File(
     "checkpoint.npz", "all server and client state, all records, and a fingerprint of what the run depends on"
 )

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.core.algorithm import Algorithm, InTurn
+from hush.core.aside import Aside
 from hush.core.problem import Problem
-from hush.tasks.problem import Aside
+from hush.tasks.problem import Source
 
 Array = np.ndarray[Any, Any]
 # Functions of these packages are known by their names; of any other, the source is part of what a run depends on.
@@ -105,12 +106,14 @@ def _short(name: str) -> str:
 def _texts(value: Any, name: str, schedule: Callable[[str, Any], str | None]) -> Iterator[tuple[str, str]]:
     """Every part of a value by its dotted name."""
     inner: Sequence[tuple[Any, Any]] = ()
-    if isinstance(value, Aside):  # how a problem is called is no part of what it is
+    if isinstance(value, Aside):  # what a thing is called is no part of what it is
         return
     if value is None or isinstance(value, bool | int | float | str):
         yield name, str(value)
     elif isinstance(value, jax.Array | np.ndarray | np.generic):
         yield name, _digest_of_array(value)
+    elif isinstance(value, Source):  # what lies there, wherever that is
+        yield name, _DIGEST + value.digest
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield name, _kind(type(value))
         inner = [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]

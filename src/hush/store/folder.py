@@ -19,6 +19,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from hush.execution import hosts
 from hush.settings import dumps
 from hush.store import files, manifest
 from hush.store.fingerprint import Fingerprint
@@ -40,7 +41,10 @@ def versions() -> dict[str, str]:
 
 
 class RunFolder:
-    """The files of one run, and the right to write them: `with RunFolder(path) as folder:` takes its lock."""
+    """The files of one run, and the right to write them: `with RunFolder(path) as folder:` takes its lock.
+
+    Of several processes, the first of them writes for all.
+    """
 
     def __init__(self, path: str | Path) -> None:
         if str(path) == "":
@@ -51,11 +55,15 @@ class RunFolder:
         self._synced: dict[str, tuple[int, int]] = {}  # the same, as it was entered in the manifest
 
     def __enter__(self) -> Self:
+        self._claim()
+        return self
+
+    @hosts.by_first
+    def _claim(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FolderLock(self.path)
         lock.acquire()
         self._lock = lock
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -63,8 +71,11 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
 
-    def begin(self, settings: Mapping[str, Any], counts: Array | None, replace: bool = False) -> None:
-        """Claim the folder, and write all that is known before the first round.
+    @hosts.by_first
+    def begin(
+        self, settings: Mapping[str, Any], counts: Array | None, classes: Sequence[str] = (), replace: bool = False
+    ) -> None:
+        """Claim the folder, and write all that is known before the first round; `classes` names those of the counts.
 
         Refuses one that holds a run already, unless that is to be replaced: then its files go, and no others.
         """
@@ -82,7 +93,8 @@ class RunFolder:
         manifest.begin(self.path)
         self.describe(settings)
         if counts is not None:
-            atomically(files.CLASS_COUNTS.path(self.path), lambda file: np.savez_compressed(file, counts=counts))
+            held = {"counts": counts} | ({"classes": np.array(classes)} if classes else {})
+            atomically(files.CLASS_COUNTS.path(self.path), lambda file: np.savez_compressed(file, **held))
 
     def reopen(self) -> dict[str, Array] | None:
         """The checkpoint to go on from; None where the run was ended before its first. Writes nothing."""
@@ -99,6 +111,7 @@ class RunFolder:
                 "start it anew with --force (or replace=True)"
             ) from error
 
+    @hosts.by_first
     def go_on(self, settings: Mapping[str, Any], records: pd.DataFrame | None) -> None:
         """Write on in a folder that has been reopened, with the records that its checkpoint knows of."""
         self._clean()
@@ -115,15 +128,18 @@ class RunFolder:
         for path in files.leftovers(self.path):
             path.unlink()
 
+    @hosts.by_first
     def describe(self, settings: Mapping[str, Any]) -> None:
         """What is run, and what computes it."""
         self._text(files.SETTINGS, dumps(dict(settings)))
         self._text(files.VERSIONS, json.dumps(versions(), indent=2))
 
+    @hosts.by_first
     def status(self, **entries: Any) -> None:
         """How the run stands."""
         self._text(files.STATUS, json.dumps(entries, indent=2))
 
+    @hosts.by_first
     def append(self, rows: Sequence[Row]) -> None:
         """Add rows of the same columns to the records; where they do not fit on the disk, these stay as they were."""
         text = io.StringIO(newline="")
@@ -133,6 +149,7 @@ class RunFolder:
         writer.writerows(rows)
         self._grow(files.RECORDS_SO_FAR, text.getvalue().encode())
 
+    @hosts.by_first
     def add_sample(self, models: Array) -> None:
         """Add one draw of every lane."""
         self._grow(files.SAMPLES, models.tobytes())
@@ -163,6 +180,7 @@ class RunFolder:
         """How many bytes of samples there are, and their checksum."""
         return self._grown.get(files.SAMPLES.name, (0, 0))
 
+    @hosts.by_first
     def keep_samples(self, length: int, checksum: int) -> None:
         """Go on after so many bytes of samples: what came after a checkpoint is taken again."""
         path = files.SAMPLES.path(self.path)
@@ -178,6 +196,7 @@ class RunFolder:
             os.truncate(path, length)
         self._grown[files.SAMPLES.name] = found
 
+    @hosts.by_first
     def checkpoint(
         self, state: Mapping[str, Array], fingerprint: Fingerprint, records: pd.DataFrame | None = None
     ) -> None:
@@ -188,21 +207,25 @@ class RunFolder:
         everything = dict(state) | fingerprint.state() | rows
         atomically(files.CHECKPOINT.path(self.path), lambda file: np.savez(file, **everything))
 
+    @hosts.by_first
     def models(self, vector: Array) -> None:
         """The models as they are now."""
         atomically(files.MODELS.path(self.path), lambda file: np.savez(file, vector=vector))
 
+    @hosts.by_first
     def table(self, records: pd.DataFrame) -> None:
         """The records as a Parquet file, and the CSV file as exactly these rows."""
         self.records(records)
         self.parquet(files.RECORDS, records)
 
+    @hosts.by_first
     def records(self, records: pd.DataFrame) -> None:
         """The records so far, as exactly these rows."""
         content = records.to_csv(index=False, na_rep="nan").encode()
         atomically(files.RECORDS_SO_FAR.path(self.path), lambda file: file.write(content))
         self._grown[files.RECORDS_SO_FAR.name] = len(content), zlib.crc32(content)
 
+    @hosts.by_first
     def parquet(self, which: files.File, table: pd.DataFrame) -> None:
         """A table as a Parquet file."""
         atomically(which.path(self.path), lambda file: table.to_parquet(file, index=False))

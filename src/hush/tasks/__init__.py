@@ -8,15 +8,17 @@ from hush.tasks.arrays import arrays
 from hush.tasks.hugging_face import hugging_face
 from hush.tasks.images import cifar10, digits, emnist_digits, fashion_mnist, mnist
 from hush.tasks.leaf import leaf
+from hush.tasks.packing import pack, pack_files
 from hush.tasks.potentials import gaussian_posterior, gaussian_potentials, potentials
 from hush.tasks.remote import remote
+from hush.tasks.stored import stored
 from hush.tasks.synthetic import synthetic
 from hush.tasks.tables import csv, frame, parquet
 from hush.tasks.tokens import characters, python_docs, tokens
 from hush.tasks.torch_dataset import torch_dataset
 
 # The tasks of one's own files that a settings file can name.
-OF_FILES: dict[str, Callable[..., Problem]] = {"csv": csv, "parquet": parquet, "leaf": leaf}
+OF_FILES: dict[str, Callable[..., Problem]] = {"csv": csv, "parquet": parquet, "leaf": leaf, "stored": stored}
 
 # The tasks that a settings file can name.
 TASKS: dict[str, Callable[..., Problem]] = {
@@ -53,11 +55,14 @@ __all__ = [
     "linear_regression",
     "logistic_regression",
     "mnist",
+    "pack",
+    "pack_files",
     "parquet",
     "potentials",
     "python_docs",
     "quadratic",
     "remote",
+    "stored",
     "synthetic",
     "tokens",
     "torch_dataset",

@@ -9,7 +9,7 @@ import numpy as np
 from hush.core.check import flag, known
 from hush.data import partitions
 from hush.models.wrap import looks_up, wrap
-from hush.tasks.given import check_channels, check_scale, inputs, targets, warn_of_unseen
+from hush.tasks.given import check_channels, check_integers, check_scale, inputs, targets, warn_of_unseen
 from hush.tasks.labels import Numbering, numbering
 from hush.tasks.measures import MEASURES
 from hush.tasks.problem import Names, Supervised, supervised
@@ -53,14 +53,14 @@ def arrays(
         raise ValueError(f"client_ids must name a client for each of {len(train_x)} examples, found {named}")
     for name, value in (("scale", scale), ("shift", shift)):
         check_scale(name, value, train_x.shape[1:])
-    if integers and not (np.all(np.asarray(scale) == 1) and np.all(np.asarray(shift) == 0)):
-        raise ValueError("integers are handed over as they are, found a scale or a shift for them")
+    if integers:
+        check_integers(scale, shift)
     held_out = None
     if test is not None:
-        test_x, test_labels = _pair(test)
-        numbered = numbered.extended("test y", test_labels)
-        held_out = _test(test_x, test_labels, numbered, train_x, train_y, kind)
-    outputs = _outputs(train_y, held_out, numbered, kind)
+        numbered, held_out = tested(test, numbered, train_x, train_y, kind)
+        if kind == "classification":
+            warn_of_unseen(train_y, held_out[1], numbered.names)
+    outputs = outputs_of(train_y, held_out, numbered, kind)
     return supervised(
         (train_x, train_y),
         parts,
@@ -73,7 +73,7 @@ def arrays(
     )
 
 
-def _outputs(train_y: Any, test: tuple[Any, Any] | None, numbered: Numbering, kind: str) -> int:
+def outputs_of(train_y: Any, test: tuple[Any, Any] | None, numbered: Numbering, kind: str) -> int:
     """One for each class, or for each number of a regression."""
     if kind != "classification":
         return math.prod(train_y.shape[1:])
@@ -92,8 +92,10 @@ def _pair(test: Any) -> tuple[Any, Any]:
     return test[0], test[1]
 
 
-def _test(x: Any, labels: Any, numbered: Numbering, train_x: Any, train_y: Any, kind: str) -> tuple[Any, Any]:
-    """The test's inputs and targets, shaped as the training's are."""
+def tested(test: Any, numbered: Numbering, train_x: Any, train_y: Any, kind: str) -> tuple[Numbering, tuple[Any, Any]]:
+    """The test's inputs and targets, shaped as the training's are, and the numbering with the test's own classes."""
+    x, labels = _pair(test)
+    numbered = numbered.extended("test y", labels)
     test_x = inputs("test x", x, train_x.dtype == np.int32)
     test_y = targets("test y", numbered("test y", labels), len(test_x), kind)
     for name, ours, theirs in (("inputs", test_x, train_x), ("targets", test_y, train_y)):
@@ -101,6 +103,4 @@ def _test(x: Any, labels: Any, numbered: Numbering, train_x: Any, train_y: Any, 
             raise ValueError(
                 f"test {name} must have the shape of the training's, {theirs.shape[1:]}, found {ours.shape[1:]}"
             )
-    if kind == "classification":
-        warn_of_unseen(train_y, test_y, numbered.names)
-    return test_x, test_y
+    return numbered, (test_x, test_y)

@@ -23,8 +23,14 @@ def class_counts(problem: Problem) -> np.ndarray[Any, Any] | None:
     client = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(client)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(offsets, sizes)
     owned = labels[rows[place]]
-    classes = int(max(labels.max(initial=0), _largest_test_label(problem))) + 1
+    largest = int(max(labels.max(initial=0), _largest_test_label(problem)))
+    classes = max(largest + 1, len(problem.classes or ()))  # one that has a name and no example is worth seeing too
     return np.bincount(client * classes + owned, minlength=len(sizes) * classes).reshape(len(sizes), classes)
+
+
+def class_names(problem: Problem) -> tuple[str, ...]:
+    """What the classes 0, 1, … are called, as text; nothing where they have numbers alone."""
+    return tuple(map(str, (isinstance(problem, Supervised) and problem.classes) or ()))
 
 
 def _largest_test_label(problem: Supervised) -> int:

@@ -64,8 +64,11 @@ def inputs(name: str, value: Any, integers: bool = False) -> Array:
     return found
 
 
-def targets(name: str, value: Any, count: int, kind: str) -> Array:
-    """The examples' targets: labels [n] for classification, 0 and 1 for binary, numbers [n, …] for regression."""
+def targets(name: str, value: Any, count: int, kind: str, among: int | None = None) -> Array:
+    """The examples' targets: labels [n] for classification, 0 and 1 for binary, numbers [n, …] for regression.
+
+    `among` is the number of all examples, where these are some of them.
+    """
     raw = np.asarray(value) if not isinstance(value, list | tuple) else _as_array(name, value)
     if kind != "regression" and raw.dtype.kind in "USO":
         raise ValueError(
@@ -74,11 +77,11 @@ def targets(name: str, value: Any, count: int, kind: str) -> Array:
         )
     if raw.ndim == 0 or len(raw) != count:
         found = len(raw) if raw.ndim else "one number"
-        both = f"{name.replace('y', 'x')} and {name}"
+        both = f"{name.replace('y', 'x', 1)} and {name}"
         raise ValueError(f"{both} must be as long as each other, found {count} and {found}")
     if kind == "regression":
         return numbers(name, raw).astype(np.float32)
-    labels = _labels(name, raw)
+    labels = _labels(name, raw, count if among is None else among)
     if kind == "binary" and labels.max() > 1:
         raise ValueError(f"{name} must be labels 0 and 1 for kind='binary', found {labels.max()}")
     return labels.astype(np.int32 if kind == "classification" else np.float32)
@@ -91,7 +94,7 @@ def _as_array(name: str, value: Any) -> Array:
         raise ValueError(f"{name} must be one array, found a ragged {type(value).__name__}") from error
 
 
-def _labels(name: str, raw: Array) -> Array:
+def _labels(name: str, raw: Array, among: int) -> Array:
     """Whole numbers from 0, one for each example; a column is taken for the list that it is."""
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
@@ -113,12 +116,17 @@ def _labels(name: str, raw: Array) -> Array:
         found = exact.astype(np.int64) if np.abs(exact).max() < 2**62 else exact
     if found.min() < 0:
         raise ValueError(f"{name} must be labels 0, 1, …, found negative ones such as {shown(found.min())}")
-    if found.max() >= max(MANY_CLASSES, len(found)):
-        raise ValueError(
-            f"{name} must be labels 0, 1, … below the number of examples ({len(found):,}) or {MANY_CLASSES:,}, found "
-            f"{shown(found.max())}; number them by np.unique(y, return_inverse=True)[1]"
-        )
+    check_classes(name, found, among)
     return found
+
+
+def check_classes(name: str, labels: Array, examples: int) -> None:
+    """Refuse labels that number something else than classes: larger ones than so many examples have."""
+    if labels.max() >= max(MANY_CLASSES, examples):
+        raise ValueError(
+            f"{name} must be labels 0, 1, … below the number of examples ({examples:,}) or {MANY_CLASSES:,}, found "
+            f"{shown(labels.max())}; number them by np.unique(y, return_inverse=True)[1]"
+        )
 
 
 def warn_of_unseen(train: Array, test: Array, names: Sequence[Any] | None = None) -> None:
@@ -126,7 +134,7 @@ def warn_of_unseen(train: Array, test: Array, names: Sequence[Any] | None = None
     unseen = np.setdiff1d(test, train)
     if unseen.size:
         listed = shown(unseen.tolist() if names is None else [names[label] for label in unseen])
-        warnings.warn(f"test has labels that no training example has: {listed}", UserWarning, stacklevel=4)
+        warnings.warn(f"test has labels that no training example has: {listed}", UserWarning, stacklevel=3)
 
 
 def check_channels(model: Any, example: tuple[int, ...]) -> None:
@@ -150,6 +158,12 @@ def check_scale(name: str, value: Any, example: tuple[int, ...]) -> None:
         fits = False
     if not fits:
         raise ValueError(f"{name} must be a number or an array that fits inputs of shape {example}, found {shape}")
+
+
+def check_integers(scale: Any, shift: Any) -> None:
+    """Refuse to change inputs by which a model looks things up."""
+    if not (np.all(np.asarray(scale) == 1) and np.all(np.asarray(shift) == 0)):
+        raise ValueError("integers are handed over as they are, found a scale or a shift for them")
 
 
 def check_model(model: Any, measures: Callable[..., Any], x: Any, y: Any) -> None:

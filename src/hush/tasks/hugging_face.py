@@ -54,7 +54,7 @@ def hugging_face(
     options = {"kind": kind, "model": model, "model_options": model_options, "classes": classes}
     if not any(_kind(dataset, name) == "Image" for name in names):
         table, held_out = (None if given is None else _table(given, target) for given in (dataset, test))
-        return made_of(table, held_out, target, client, names, False, options)
+        return made_of(table, held_out, target, client, features=names, **options)
     if len(names) > 1:
         raise ValueError(f"input must be one column of images, or columns of numbers, found both: {shown(names)}")
     if isinstance(client, str):

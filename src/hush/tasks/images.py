@@ -11,7 +11,7 @@ from hush.data import partitions
 from hush.data.datasets import Dataset, load, pixel_scale
 from hush.models.wrap import wrap
 from hush.tasks.measures import classification
-from hush.tasks.problem import Recipe, Supervised, supervised
+from hush.tasks.problem import Names, Recipe, Supervised, supervised
 
 USES = ("rest", "set-aside")
 
@@ -60,9 +60,8 @@ def _used(data: Dataset, set_aside: float | None, use: str, seed: int) -> Datase
             raise ValueError(f"use={use!r} goes with set_aside, the share of examples that is dealt to no client")
         return data
     test, aside, rest = partitions.set_aside(len(data.train_y), set_aside, seed)
-    # What all pixels are divided by is public then: it comes from the examples of no client.
-    means, deviations = pixel_scale(data.train_x[np.concatenate([test, aside])])
-    scale = tuple(means.tolist()), tuple(deviations.tolist())
+    # Of examples that no client holds, neither in the one use nor in the other.
+    scale = pixel_scale(data.train_x[test])
     if use == "rest":
         return replace(data, train_x=data.train_x[rest], train_y=data.train_y[rest], scale=scale)
     return Dataset(
@@ -119,6 +118,7 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
             scale=1 / (255 * deviation),
             shift=-mean / deviation,
             recipe=recipe,
+            names=Names(scaled_by="constants" if standardise and set_aside is None else "given"),
         )
 
     task.__name__ = task.__qualname__ = name
@@ -128,7 +128,8 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
     The partition is i.i.d. unless one of these is given: `classes_per_client` (HET of paper fedpaq-dp),
     `dominant_classes` (the mixture of paper clipping: so many classes hold 92 %), `dirichlet` (its α) or `power_law`
     (the exponent of sizes). `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.
-    Pixels are scaled to [0, 1]; `standardise` also takes off the mean and divides by the deviation of each channel.
+    Pixels are scaled to [0, 1]; `standardise` also takes off the mean and divides by the deviation of each channel:
+    constants of the data set, which a guarantee takes for known, or, with `set_aside`, of examples that no client gets.
     `set_aside` is a share of the training examples that no client gets, and `use="set-aside"` is the task made of them
     alone, to plan on: a fifth of them is its test set, the others are dealt in the same way to as many clients.
     """

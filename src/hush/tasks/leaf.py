@@ -33,21 +33,13 @@ def leaf(
     Paths are seen from where hush is started.
     """
     settings = dict(locals())
-    train = Path(path) / "train"
-    held_out = test
-    if train.is_dir():
-        held_out = str(Path(path) / "test") if test is None and (Path(path) / "test").is_dir() else test
-        path = str(train)
-    x, y, users = read_leaf("path", path)
-    pair = None
-    if held_out is not None:
-        test_x, test_y, _ = read_leaf("test", held_out)
-        pair = _shaped(test_x, shape), test_y
+    train, held_out = leaf_folders(path, test)
+    x, y, users = read_leaf("path", train)
     problem = arrays(
-        _shaped(x, shape),
+        shaped(x, shape),
         y,
         users,
-        test=pair,
+        test=None if held_out is None else test_of(held_out, shape),
         kind=kind,
         classes=classes,
         model=model,
@@ -56,7 +48,22 @@ def leaf(
     return replace(problem, recipe=recipe_of("leaf", settings))
 
 
-def _shaped(x: Array, shape: Sequence[int] | None) -> Array:
+def leaf_folders(path: str, test: str | None) -> tuple[str, str | None]:
+    """Where the examples of training and test lie, by a path that may hold both."""
+    train, held_out = Path(path) / "train", Path(path) / "test"
+    if not train.is_dir():
+        return path, test
+    return str(train), str(held_out) if test is None and held_out.is_dir() else test
+
+
+def test_of(path: str, shape: Sequence[int] | None) -> tuple[Array, Array]:
+    """The test examples of all users as one set."""
+    x, y, _ = read_leaf("test", path)
+    return shaped(x, shape), y
+
+
+def shaped(x: Array, shape: Sequence[int] | None) -> Array:
+    """Inputs in this shape; as they are if there is none."""
     if shape is None:
         return x
     for number in shape:

@@ -4,12 +4,10 @@ A problem's own measures are means over examples. What needs all of them at once
 metric: a function of the targets [n, …] and the model's raw outputs [n, …], which are logits of a classifier.
 """
 
-import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from scipy.special import expit, softmax
 
 from hush.core.check import nearest, shown
 from hush.core.columns import KNOWN, check_column
+from hush.core.importing import imported
 
 __all__ = ["names", "probabilities"]
 
@@ -32,28 +31,11 @@ OWN = "own:"  # how a function that cannot be found by its name is written in se
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by the name of its column: one that is known by a name, or a function of the user's own."""
+    """A metric by the name of its column, as settings write it; with its function where that is the user's own."""
 
     name: str
-    of: str | Function
-
-    @property
-    def written(self) -> str:
-        """As a settings file says it."""
-        if isinstance(self.of, str):
-            return self.of
-        module, path = getattr(self.of, "__module__", None), getattr(self.of, "__qualname__", "")
-        found: Any = sys.modules.get(module or "")
-        for part in path.split("."):
-            found = getattr(found, part, None)
-        return f"{module}:{path}" if found is self.of and module != "__main__" else f"{OWN}{self.name}"
-
-    @property
-    def function(self) -> Function | None:
-        """The user's own function; none for a name that is known here."""
-        if isinstance(self.of, str):
-            return imported(self.of) if ":" in self.of else None
-        return self.of
+    written: str
+    function: Function | None = None
 
 
 def names() -> list[str]:
@@ -81,12 +63,16 @@ def probabilities(outputs: Any) -> Array:
     return found
 
 
-def parsed(asked: Any) -> tuple[Metric, ...]:
-    """What was asked for, every name known and every function there: a list of them, or a mapping by name."""
+def parsed(asked: Any, find: Callable[[str], Any] | None = None) -> tuple[Metric, ...]:
+    """What was asked for, every name known and every function there: a list of them, or a mapping by name.
+
+    `find` looks up what is written `module:function`; if not said, it is imported.
+    """
+    find = _beside if find is None else find
     if isinstance(asked, Mapping):
-        found = [Metric(name, _known(name, of)) for name, of in asked.items()]
+        found = [_metric(name, of, find) for name, of in asked.items()]
     elif isinstance(asked, Sequence) and not isinstance(asked, str | bytes):
-        found = [of if isinstance(of, Metric) else Metric(_name(of), _known(_name(of), of)) for of in asked]
+        found = [of if isinstance(of, Metric) else _metric(_name(of), of, find) for of in asked]
     else:
         hint = f"; say [{asked!r}]" if isinstance(asked, str) or callable(asked) else ""
         raise ValueError(
@@ -109,22 +95,12 @@ def written(metrics: Sequence[Metric]) -> list[str] | dict[str, str] | None:
     return (list(texts.values()) if by_name else texts) or None
 
 
-def imported(text: str) -> Function:
-    """The function that `module:function` names; the module may lie in the folder that the program is in."""
-    module, _, path = text.partition(":")
-    before, sys.path = sys.path, [*sys.path, str(Path.cwd())]
+def _beside(name: str) -> Any:
+    """What `module:function` names, where the module may lie in the folder that the program is in."""
     try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"the metric {text!r} cannot be imported: {error}") from error
-    finally:
-        sys.path = before
-    if not callable(found):
-        raise ValueError(f"the metric {text!r} must be a function, found {type(found).__name__}")
-    function: Function = found
-    return function
+        return imported(name)
+    except ValueError as error:
+        raise ValueError(f"the metric {name!r} cannot be imported: {error}") from error
 
 
 def _name(of: Any) -> str:
@@ -134,20 +110,31 @@ def _name(of: Any) -> str:
     return str(getattr(of, "__name__", type(of).__name__))
 
 
-def _known(name: Any, of: Any) -> str | Function:
+def _metric(name: Any, of: Any, find: Callable[[str], Any]) -> Metric:
     """Refuse what is neither a name that is known nor a function."""
     if not isinstance(of, str):
         if not callable(of):
             raise ValueError(f"the metric {shown(name)} must be a name or a function, found {shown(of)}")
-        function: Function = of
-        return function
+        return Metric(name, _place(of) or f"{OWN}{name}", of)
     if of.startswith(OWN):
         raise ValueError(
             f"the metric {name!r} is a function of the user's own, which settings cannot make again: go on from "
             "Python, with metrics= as the run was begun (or, in a file, 'module:function')"
         )
     if ":" in of:
-        imported(of)
-    elif not TOP.fullmatch(of) and of not in (known := names()):
+        function = find(of)
+        if not callable(function):
+            raise ValueError(f"the metric {of!r} must be a function, found {type(function).__name__}")
+        return Metric(name, of, function)
+    if not TOP.fullmatch(of) and of not in (known := names()):
         raise ValueError(f"unknown metric {shown(of)}; {nearest(of, known)}; or a function of your own")
-    return of
+    return Metric(name, of)
+
+
+def _place(function: Function) -> str | None:
+    """Where a function is found again: `module:function`, or nowhere."""
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    found: Any = sys.modules.get(module or "")
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{path}" if found is function and module != "__main__" else None

@@ -7,7 +7,7 @@ hold unequal numbers of them, and may share some. A batch is gathered and turned
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from hush.core.aside import Aside
 from hush.core.check import LARGEST
 from hush.core.flat import unravelled
 from hush.core.keys import Key
@@ -26,19 +27,6 @@ from hush.tasks.given import check_model
 from hush.tasks.measures import DERIVED
 
 TARGETS_AT_ONCE = 2**14  # of one evaluated example there may be many, such as the tokens of a window
-
-
-class Aside:
-    """What is said of a problem and changes nothing that is computed.
-
-    All of one kind are equal: what a problem is called must not make a compiled program unfit for it.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self)
-
-    def __hash__(self) -> int:
-        return 0
 
 
 class Recipe(Aside):
@@ -56,7 +44,7 @@ class Names(Aside):
     classes: tuple[Any, ...] | None = None
     features: tuple[str, ...] | None = None
     from_data: bool = False  # whether classes or categories are those that were found in the clients' data
-    standardised: bool = False  # whether inputs are scaled by means and deviations of the clients' data
+    scaled_by: Literal["given", "constants", "clients"] = "given"  # what is given, or a data set's, or of their data
 
 
 class Examples(eqx.Module):
@@ -81,13 +69,17 @@ class Examples(eqx.Module):
         return self._inputs(cut(self.x)), cut(self.y)
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where clients' examples lie that are not in memory."""
 
     digest: str  # of all examples: what a run depends on
 
-    def read(self, clients: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The inputs and targets of these clients, one client's examples after the other's, as a table keeps them."""
+    def read(self, clients: np.ndarray[Any, Any], rows: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The inputs and targets of these clients, one client's examples after the other's, as a table keeps them.
+
+        Where there are fewer than `rows`, the last is repeated.
+        """
 
     def names(self) -> tuple[str, ...] | None:
         """What all clients are called, in their order; None where they have numbers alone."""
@@ -113,6 +105,10 @@ class Supervised(Problem):
         return self.model.init(key)
 
     def client(self, index: int | jax.Array) -> "Holding":
+        if self.source is not None:
+            if not isinstance(index, int | np.integer):
+                raise ValueError("the examples of this task lie on disk: in a compiled program, use restrict(clients)")
+            return self.restrict([int(index)]).client(index)
         return Holding(self, jnp.asarray(index))
 
     def present(self, params: Params) -> Any:
@@ -197,18 +193,31 @@ class Supervised(Problem):
 
     def restrict(self, clients: Sequence[int] | np.ndarray[Any, Any]) -> "Supervised":
         """Only these clients' examples. What all of them are tested on stays with who has it."""
+        part = self._only(clients, 0)
+        return dataclasses.replace(
+            part,
+            train=dataclasses.replace(part.train, x=jnp.asarray(part.train.x), y=jnp.asarray(part.train.y)),
+            index=jnp.asarray(part.index),
+            offsets=jnp.asarray(part.offsets),
+            importance=jnp.asarray(part.importance),
+        )
+
+    def part(self, clients: Sequence[int] | np.ndarray[Any, Any], room: Room) -> "Supervised":
+        return self._only(clients, room.examples).padded(room)
+
+    def _only(self, clients: Sequence[int] | np.ndarray[Any, Any], rows: int) -> Any:
+        """Only these clients' examples, in the host's memory; what is read comes with room for so many rows."""
         population = self.population.restrict(clients)
         sizes = np.asarray(population.sizes)
-        starts = np.cumsum(sizes) - sizes
-        x, y, index, importance = self._rows(population) if self.source is None else self._read(population)
+        x, y, index, importance = self._rows(population) if self.source is None else self._read(population, rows)
         return dataclasses.replace(
             self,
-            train=dataclasses.replace(self.train, x=jnp.asarray(x), y=jnp.asarray(y)),
+            train=dataclasses.replace(self.train, x=x, y=y),
             test=None,
             test_importance=None,
-            index=jnp.asarray(index, jnp.int32),
-            offsets=jnp.asarray(starts, jnp.int32),
-            importance=jnp.asarray(importance, jnp.float32),
+            index=index.astype(np.int32),
+            offsets=(np.cumsum(sizes) - sizes).astype(np.int32),
+            importance=importance,
             population=population,
             source=None,
         )
@@ -224,11 +233,12 @@ class Supervised(Problem):
         # An example that several clients hold counts in each part for who holds it there: the parts add up.
         return self.train.x[rows], self.train.y[rows], index, _importance(index, len(rows), population.examples)
 
-    def _read(self, population: Population) -> tuple[Any, Any, Any, Any]:
+    def _read(self, population: Population, rows: int) -> tuple[Any, Any, Any, Any]:
         """The same of what is read from elsewhere, where every client has examples of its own."""
         assert self.source is not None
-        x, y = self.source.read(np.asarray(population.numbers))
-        return x, y, np.arange(len(y)), np.full(len(y), 1 / population.examples, np.float32)
+        x, y = self.source.read(np.asarray(population.numbers), rows)
+        places, held = np.arange(len(y)), int(np.sum(population.sizes))
+        return x, y, places, np.where(places < held, 1 / population.examples, 0).astype(np.float32)
 
     def padded(self, room: Room) -> "Supervised":
         return dataclasses.replace(
@@ -238,7 +248,7 @@ class Supervised(Problem):
             ),
             index=repeated(self.index, room.examples),
             offsets=repeated(self.offsets, room.clients),
-            importance=jnp.pad(self.importance, (0, room.examples - len(self.importance))),
+            importance=_longer(self.importance, room.examples),
             population=self.population.padded(room.clients),
         )
 
@@ -252,7 +262,14 @@ class Supervised(Problem):
 def repeated(array: Any, length: int) -> Any:
     """An array of this length whose last row is repeated: of a row that is there, every model makes numbers."""
     found = np.asarray(array)
+    if len(found) == length:
+        return found
     return np.concatenate([found, np.broadcast_to(found[-1:], (length - len(found), *found.shape[1:]))])
+
+
+def _longer(array: Any, length: int) -> Any:
+    """An array of this length, with zeros at its end."""
+    return np.pad(array, (0, length - len(array)))
 
 
 def _importance(index: np.ndarray[Any, Any], rows: int, examples: int) -> np.ndarray[Any, Any]:
@@ -339,14 +356,9 @@ def supervised(
         raise ValueError(f"clients' rows must be from 0 to {len(train[1]) - 1}, found {index.min()} to {index.max()}")
     check_model(model, measures, train[0], train[1] if test is None else np.concatenate([train[1], test[1]]))
 
-    def table(pair: tuple[Any, Any]) -> Examples:
-        return Examples(
-            jnp.asarray(pair[0]), jnp.asarray(pair[1]), jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32)
-        )
-
     return Supervised(
-        train=table(train),
-        test=None if test is None else table(test),
+        train=_table(train, scale, shift),
+        test=None if test is None else _table(test, scale, shift),
         index=jnp.asarray(index),
         offsets=jnp.asarray(np.concatenate([[0], np.cumsum(sizes)[:-1]]), jnp.int32),
         importance=jnp.asarray(_importance(index, len(train[1]), population.examples)),
@@ -356,3 +368,33 @@ def supervised(
         recipe=recipe or Recipe(),
         names=names or Names(),
     )
+
+
+def elsewhere(
+    like: tuple[Any, Any],
+    population: Population,
+    model: Any,
+    measures: Callable[[jax.Array, jax.Array], Measures],
+    test: tuple[Any, Any] | None = None,
+    scale: Any = 1.0,
+    shift: Any = 0.0,
+    **more: Any,
+) -> Supervised:
+    """A problem with none of its clients' examples in memory: they are `like` this one, and lie in a source, if any."""
+    check_model(model, measures, *like)
+    return Supervised(
+        train=_table((like[0][:0], like[1][:0]), scale, shift),
+        test=None if test is None else _table(test, scale, shift),
+        index=jnp.zeros(0, jnp.int32),
+        offsets=jnp.zeros(population.clients, jnp.int32),
+        importance=jnp.zeros(0),
+        population=population,
+        model=model,
+        measures=measures,
+        **more,
+    )
+
+
+def _table(pair: tuple[Any, Any], scale: Any, shift: Any) -> Examples:
+    x, y = (jnp.asarray(part) for part in pair)
+    return Examples(x, y, jnp.asarray(scale, jnp.float32), jnp.asarray(shift, jnp.float32))

@@ -61,14 +61,13 @@ def function_of(metric: Metric, task: Supervised) -> Function:
     """The metric as a function of targets and outputs; refuses one that does not fit the problem."""
     if (own := metric.function) is not None:
         return own
-    assert isinstance(metric.of, str)
-    if metric.of == "perplexity":
+    if metric.written == "perplexity":
         _fit(metric, task, (classification, binary), "classes")
         return functools.partial(_perplexity, task.measures)
-    if metric.of in PLAIN:
+    if metric.written in PLAIN:
         _fit(metric, task, (regression,), "numbers")
-        return ERRORS[metric.of]
-    if (top := TOP.fullmatch(metric.of)) is not None:
+        return ERRORS[metric.written]
+    if (top := TOP.fullmatch(metric.written)) is not None:
         _fit(metric, task, (classification,), "classes")
         return functools.partial(_top, int(top[1]))
     return _scorer(metric, task)
@@ -114,7 +113,7 @@ def _scorer(metric: Metric, task: Supervised) -> Function:
     """One of scikit-learn's: what it is for is said by the module that its function is from."""
     from sklearn.metrics import get_scorer
 
-    scorer = get_scorer(metric.of)
+    scorer = get_scorer(metric.written)
     of_numbers = scorer._score_func.__module__.endswith("._regression")
     _fit(
         metric, task, (regression,) if of_numbers else (classification, binary), "numbers" if of_numbers else "classes"
@@ -130,7 +129,7 @@ def _scorer(metric: Metric, task: Supervised) -> Function:
             try:
                 return float(scorer(_estimators()[0](classes), outputs, targets))
             except ValueError as error:  # most often one for two classes where there are more
-                others = [name for name in names() if name.startswith(f"{metric.of}_")]
+                others = [name for name in names() if name.startswith(f"{metric.written}_")]
                 raise ValueError(f"{error}" + (f" There are {', '.join(others)}." if others else "")) from error
 
     return score

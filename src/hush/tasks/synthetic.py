@@ -10,7 +10,7 @@ import numpy as np
 from hush.core.check import at_least, flag, integer, positive
 from hush.core.check import seed as check_seed
 from hush.core.memory import check_room, on_host
-from hush.data.datasets import pixel_scale
+from hush.data.datasets import Scale, pixel_scale
 from hush.models.wrap import wrap
 from hush.tasks.images import partition
 from hush.tasks.measures import classification
@@ -21,6 +21,7 @@ MODES = 4  # of each class: with one alone, a linear model would be as good as a
 DIMENSIONS = 24  # of the subspace in which examples differ but for noise; images vary in few directions, too
 GREY, CONTRAST = 0.25, 0.3  # mean and deviation of features before they are cut off at 0 and 1: dark, as images are
 AT_ONCE = 8192  # examples are made at a time
+TO_SCALE_BY = 1000  # examples, which nobody holds
 
 
 def synthetic(
@@ -49,7 +50,8 @@ def synthetic(
     `noise` of its own. With the defaults, softmax regression gets 87 to 89 % right and a perceptron of 200 hidden units
     94 to 96 % (84 to 86 and 92 to 94 of 12,000 examples); a convolution gains nothing, for neighbours are not alike.
     The partition is one of those that images have; `examples_per_client` is the mean. Everything, examples too, is
-    drawn from `partition_seed`.
+    drawn from `partition_seed`. `standardise` takes off a mean and divides by a deviation, both of a thousand more
+    examples that no client gets.
     """
     settings = {name: value for name, value in locals().items() if value is not None}
     shape = _shape(features)
@@ -64,7 +66,7 @@ def synthetic(
     train, test = ((x.reshape(-1, *shape), y) for x, y in map(mixture.draw, (total, test_examples)))
     kinds = (classes_per_client, dominant_classes, dirichlet, power_law)
     parts = partition(train[1], clients, partition_seed, *kinds, examples_per_client=None, overlap=False)
-    mean, deviation = pixel_scale(train[0].reshape(total, -1, 1)) if standardise else np.array([[0.0], [1.0]])
+    mean, deviation = np.asarray(_scale(mixture) if standardise else ((0.0,), (1.0,)))
     return supervised(
         train,
         parts,
@@ -100,6 +102,11 @@ class _Mixture:
             values = GREY + CONTRAST * (inner @ self.spread) + self.noise * white
             found[begin : begin + AT_ONCE] = np.rint(255 * np.clip(values, 0, 1))
         return found, labels.astype(np.int32)
+
+
+def _scale(mixture: _Mixture) -> Scale:
+    """Mean and deviation of all features of other examples: those of the clients' would tell of them."""
+    return pixel_scale(mixture.draw(TO_SCALE_BY)[0][..., None])
 
 
 def _check_memory(count: int, features: int, classes: int) -> None:

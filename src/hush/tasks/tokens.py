@@ -12,7 +12,7 @@ from hush.core.check import integer, known, shown
 from hush.core.rehearsal import shapes
 from hush.data import partitions
 from hush.data.texts import docstrings, read_texts
-from hush.data.windows import NOTHING, coder, cut, given, pair
+from hush.data.windows import NOTHING, coder, cut, given, pair, shares
 from hush.models import TEXT_MODELS
 from hush.models.wrap import wrap
 from hush.tasks.measures import next_token
@@ -189,15 +189,14 @@ def _problem(windows: Array, owners: Any, model: Any, options: Any, size: int | 
     if isinstance(model, str):
         known("model of text", model, TEXT_MODELS)
     made, length = wrap(model, (windows.shape[1] - 1,), size, options), windows.shape[1] - 1
-    _check_outputs(made, length, size)
+    check_logits(made, length, size)
     problem = supervised(pair(windows), parts, made, next_token, test=None if test is None else pair(test))
     if test is None:
         return problem
-    counts = np.sum(test[:, 1:] != NOTHING, axis=1)
-    return dataclasses.replace(problem, test_importance=jnp.asarray(counts / counts.sum(), jnp.float32))
+    return dataclasses.replace(problem, test_importance=jnp.asarray(shares(test[:, 1:]), jnp.float32))
 
 
-def _check_outputs(model: Any, length: int, size: int) -> None:
+def check_logits(model: Any, length: int, size: int) -> None:
     """Refuse a model without a logit for each token at each place: it would be scored by those it has."""
     window = jax.ShapeDtypeStruct((2, length), jnp.int32)
     params = shapes("the model", model, "init", lambda: model.init(jax.random.key(0)))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hush.core.columns import column, together
+from hush.settings.tables import CALLED
 from hush.store import Unreadable, load_json, load_settings, manifest
 from hush.store.files import FILES, MANIFEST, RECORDS_SO_FAR, SETTINGS, STATUS
 from hush.store.records import measures
@@ -168,8 +169,8 @@ def algorithm_of(settings: dict[str, Any]) -> str:
     'sgd, qsgd'
     """
     named = settings.get("algorithm")
-    if isinstance(named, dict) and "name" in named:
-        return str(named["name"])
+    if isinstance(named, dict) and (name := named.get("name") or named.get(CALLED)):
+        return str(name)
     phases = settings.get("phases")
     each = [phase for phase in phases if isinstance(phase, dict)] if isinstance(phases, list) else [settings]
     slots = (phase.get(slot) for phase in each for slot in ("local", "uplink", "channel", "server"))

@@ -16,6 +16,7 @@ import hush
 from hush.channel import Noisy
 from hush.cohort import Cyclic, Poisson, Uniform
 from hush.core.problem import Population
+from hush.data.datasets import load
 from hush.local import ControlVariate, LocalSGD, Scaffold
 from hush.privacy import NoGuarantee, Subset, Unsampled, describe, spent
 from hush.server import AddWithControl, CorrelatedNoise
@@ -129,14 +130,47 @@ def test_a_delta_of_one_in_all_is_warned_of_wherever_it_is_used():
 @pytest.mark.parametrize(
     ("problem", "told"),
     [
-        (lambda: hush.tasks.digits(clients=5), False),
-        (lambda: hush.tasks.digits(clients=5, standardise=True), True),
-        (lambda: hush.tasks.arrays(np.eye(4), np.arange(4), [0, 0, 1, 1], model="softmax", shift=-0.5), True),
+        (lambda: hush.tasks.digits(clients=5), None),
+        (lambda: hush.tasks.digits(clients=5, standardise=True), "constants that are taken for known"),
+        (lambda: hush.tasks.digits(clients=5, standardise=True, set_aside=0.1), "was not computed from the clients'"),
+        (lambda: aside(clients=5, standardise=True), "was not computed from the clients'"),
+        (lambda: hush.tasks.synthetic(5, examples_per_client=20), None),
+        (
+            lambda: hush.tasks.synthetic(5, examples_per_client=20, standardise=True),
+            "was not computed from the clients",
+        ),
+        (lambda: pixels(model="softmax", shift=-0.5), "was not computed from the clients'"),
     ],
 )
 def test_statistics_of_the_data_are_an_assumption(problem, told):
+    """Said as it is, and once; and true: see `test_no_example_of_a_client_moves_what_inputs_are_scaled_by`."""
     table = describe(algorithm(Uniform(2, "equal")), problem(), 3).table(DELTA)
-    assert any("scaled and shifted by was not computed" in text for text in table.values()) == told
+    found = [text for text in table.values() if "scaled" in text]
+    assert len(found) == (told is not None)
+    assert told is None or told in found[0]
+
+
+def pixels(**settings):
+    return hush.tasks.arrays(np.eye(4), np.arange(4), [0, 0, 1, 1], **settings)
+
+
+def aside(**settings):
+    return hush.tasks.digits(set_aside=0.1, use="set-aside", **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"set_aside": 0.1}, {"set_aside": 0.1, "use": "set-aside"}])
+def test_no_example_of_a_client_moves_what_inputs_are_scaled_by(settings, monkeypatch):
+    """The neighbour: all examples that a client holds are others, and the scale is the same to the last bit."""
+    before = hush.tasks.digits(clients=5, standardise=True, **settings)
+    data = load("digits")
+    held = {each.tobytes() for each in np.asarray(before.train.x)[np.asarray(before.index)]}
+    changed = np.array([each.tobytes() in held for each in data.train_x])
+    other = np.where(changed[:, None, None, None], 255 - data.train_x, data.train_x)
+    monkeypatch.setattr("hush.tasks.images.load", lambda name: replace(data, train_x=other))
+    after = hush.tasks.digits(clients=5, standardise=True, **settings)
+    assert not np.array_equal(before.train.x, after.train.x)
+    np.testing.assert_array_equal(before.train.scale, after.train.scale)
+    np.testing.assert_array_equal(before.train.shift, after.train.shift)
 
 
 def test_sizes_are_known_where_weights_follow_them():

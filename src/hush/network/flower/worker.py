@@ -161,7 +161,7 @@ def _declined(data: bytes, reason: str) -> bytes:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m hush.network.flower.worker", allow_abbrev=False)
     parser.add_argument("--state", required=True, help="the folder where this device keeps what must last")
-    parser.add_argument("--data", required=True, help="an .npz or .parquet file, or module:function")
+    parser.add_argument("--data", required=True, help="an .npz, .parquet or .txt file, or module:function")
     parser.add_argument("--client", required=True, type=int, help="which client this device stands for")
     parser.add_argument("--agree", default="", help=f"{FEWEST_DIGITS} or more digits of the agreement's digest")
     parser.add_argument("--label", default="y", help="a table's column of labels")
