@@ -40,7 +40,7 @@ def test_every_tutorial_but_that_of_the_shell_has_python():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
-@pytest.mark.parametrize("page", ["index.md", "coming_from.md"])
+@pytest.mark.parametrize("page", ["index.md", "coming_from.md", "large_models.md"])
 def test_pages_without_anything_to_bring(page, tmp_path):
     run_page(page, tmp_path)
 

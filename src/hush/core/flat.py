@@ -1,5 +1,6 @@
 """A model as one flat vector [d], and as the pytree that its problem computes with."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -7,13 +8,22 @@ import jax.numpy as jnp
 from jax import random
 from jax.flatten_util import ravel_pytree
 
+from hush.core.cut import Rows
 from hush.core.keys import Key
 from hush.core.problem import Params, Problem, Vector
 
 
+def ravel(params: Params) -> tuple[Vector, Callable[[Vector], Params]]:
+    """Parameters as one flat vector, and how to make parameters of one again."""
+    if isinstance(params, Rows):
+        return params.ravel()
+    vector, unravel = ravel_pytree(params)
+    return vector, unravel
+
+
 def initial(problem: Problem, key: Key) -> Vector:
     """The model to start from, flat."""
-    return ravel_pytree(problem.init(key))[0]
+    return ravel(problem.init(key))[0]
 
 
 def flat_shape(problem: Problem) -> Any:
@@ -29,4 +39,4 @@ def dimension(problem: Problem) -> int:
 def unravelled(problem: Problem, vector: Vector) -> Params:
     """The flat model as the problem's pytree."""
     template = jax.eval_shape(problem.init, random.key(0))
-    return ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), template))[1](vector)
+    return ravel(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), template))[1](vector)

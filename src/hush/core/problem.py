@@ -6,7 +6,7 @@ evaluate     the measures of some rows of a table, which the engine cuts and wei
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -197,6 +197,15 @@ class Problem(Part):
     def derived(self, measured: Measures) -> Measures:
         """Columns that follow from the measures of all rows and are no weighted sums themselves, such as perplexity."""
         return {}
+
+    @property
+    def devices_per_model(self) -> int:
+        """Over how many devices one copy of the model is cut; a run then takes its clients in turn."""
+        return 1
+
+    def with_model_arrays(self, change: Callable[[Any], Any]) -> "Problem":
+        """The same, with `change` of each array of the model itself: weights to start from, and frozen ones."""
+        return self
 
     @property
     def is_stored(self) -> bool:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from hush.core.check import shown
+from hush.core.cut import Rows
 from hush.core.problem import Problem
 
 Ranges = tuple[tuple[int, int], ...]  # of a flat model, each from its first number to before its last
@@ -17,6 +18,8 @@ Ranges = tuple[tuple[int, int], ...]  # of a flat model, each from its first num
 def parameters(problem: Problem) -> dict[str, tuple[int, int]]:
     """Every array of a problem's parameters by its name, with its range of the flat model."""
     shapes = jax.eval_shape(problem.init, jax.random.key(0))
+    if isinstance(shapes, Rows):
+        raise ValueError("the model is cut over devices, where no layer is a range of the flat model")
     leaves = jax.tree_util.tree_leaves_with_path(shapes)
     ends = np.cumsum([0, *(int(np.prod(leaf.shape)) for _, leaf in leaves)])
     names = [jax.tree_util.keystr(path) for path, _ in leaves]

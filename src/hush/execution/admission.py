@@ -10,6 +10,7 @@ from hush.core import memory
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag, shown
 from hush.core.costs import bits_of_round
+from hush.core.cut import MODEL
 from hush.core.flat import flat_shape
 from hush.core.grid import Grid
 from hush.core.keys import root
@@ -121,18 +122,20 @@ def check_memory(
     clients, phases = problem.population.clients, len(algorithm.phases)
     on_cpu = jax.default_backend() == "cpu"
     devices, groups = (here(laid_out), 1) if on_cpu else (1, laid_out.shape[LANES])
-    on_each = -(-lanes // groups)
+    on_each, cut = -(-lanes // groups), laid_out.shape.get(MODEL, 1)
+    share = 1 if on_cpu else cut  # the devices of a CPU share its memory
     resident = {
-        f"what {clients:,} clients remember": on_each * memory.size_of(state.clients),
+        f"what {clients:,} clients remember": on_each * memory.size_of(state.clients) // share,
         f"copies of the data for {devices} devices": (devices - 1) * memory.size_of(problem),
     }
     of_clients = resident if streamed is None else {n: size * devices // laid_out.size for n, size in streamed.items()}
     parts = of_clients | {
-        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server),
+        f"the models and the server's state of {lanes:,} lanes": on_each * memory.size_of(state.server) // share,
         f"the logs of {rounds} rounds": on_each * rounds * places * LOGGED * phases,
-        # Of one lane at a time, and whole on every device.
+        # Of one lane at a time, and whole on every device, unless the model is cut.
         "all messages of a round, each by itself": devices
-        * max(handed_on(phase, problem) for phase in algorithm.phases),
+        * max(handed_on(phase, problem) for phase in algorithm.phases)
+        // cut,
     }
     ledger = {"the ledger of every lane and client": lanes * clients * 8 * (3 + phases)}
     advice = "make fewer repetitions, fewer points of a sweep, fewer clients, a smaller model or fewer devices"

@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
 from hush.core.contract import State
+from hush.core.cut import on_devices_of
 from hush.core.evaluation import measures, own_measures
 from hush.core.flat import initial, unravelled
 from hush.core.keys import Key, at
@@ -24,7 +25,7 @@ from hush.core.ledger import Log
 from hush.core.problem import Problem, Vector
 from hush.core.round import channel_key, next_round, phase_key
 from hush.core.round import draw as draw_of
-from hush.execution.mesh import CLIENTS, LANES
+from hush.execution.mesh import CLIENTS, LANES, annotated_state, is_cut, place_among
 from hush.execution.phase import Layout, one_phase
 from hush.execution.window import Window
 
@@ -119,13 +120,18 @@ def on_mesh(
 ) -> Any:
     """Run `function(data, lanes, shared)` on every device; lanes are cut along their axis, the rest is whole.
 
-    With `apart` every device has data of its own, [groups of lanes, devices for clients, …].
+    With `apart` every device has data of its own, [groups of lanes, devices for clients, …]. Where the model is cut,
+    all devices run one program together, and the compiler finds out which part of it is whose.
     """
 
     def on_device(data: Any, lanes: Any, shared: Any) -> Any:
         own = jax.tree.map(lambda leaf: leaf[0, 0], data) if apart else data
         return function(own, lanes, shared)
 
+    if is_cut(layout.mesh):
+        alone = jax.vmap(on_device, in_axes=None, out_axes=None, axis_name=CLIENTS, axis_size=1)
+        with on_devices_of(layout.mesh):
+            return alone(data, lanes, shared)
     placed = P(LANES, CLIENTS) if apart else P()
     return jax.shard_map(
         on_device, mesh=layout.mesh, in_specs=(placed, P(LANES), P()), out_specs=P(LANES), check_vma=False
@@ -160,7 +166,9 @@ def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    return on_mesh(rounds, layout, data, (settings, keys, allowance, window, state), bounds, window is not None)
+    lanes = settings, keys, allowance, window, state
+    after, logs = on_mesh(rounds, layout, data, lanes, bounds, window is not None)
+    return annotated_state(after, layout.mesh, state.server["model"].shape[-1]), logs
 
 
 @eqx.filter_jit
@@ -172,7 +180,10 @@ def begin(fixed: RunInputs, clients: int | None = None) -> RunState:
     def one_lane(settings: Any, key: Key) -> RunState:
         return start(eqx.combine(settings, static), fixed.problem, key, fixed.watch, limited, clients)
 
-    return jax.vmap(one_lane)(settings, fixed.keys)
+    laid_out = fixed.layout.mesh
+    with on_devices_of(laid_out):
+        found = jax.vmap(one_lane)(settings, fixed.keys)
+    return annotated_state(found, laid_out, found.server["model"].shape[-1])
 
 
 @eqx.filter_jit
@@ -185,7 +196,7 @@ def measure(problem: Problem, models: jax.Array, layout: Layout) -> dict[str, ja
         devices = layout.mesh.shape[CLIENTS]
 
         def one_lane(model: Vector) -> Any:
-            parts = measures(whole, unravelled(whole, model), lax.axis_index(CLIENTS), devices)
+            parts = measures(whole, unravelled(whole, model), place_among(devices), devices)
             found = lax.psum(parts, CLIENTS)
             return found | whole.derived(found)
 
@@ -230,7 +241,7 @@ def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
     def of_lanes(data: Any, lanes: Any, _: Any) -> Any:
         problem = eqx.combine(data, static)
         if window is None:  # each device takes every so manieth of all clients
-            who = jnp.arange(-(-clients // devices)) * devices + lax.axis_index(CLIENTS)
+            who = jnp.arange(-(-clients // devices)) * devices + place_among(devices)
         else:  # each has its own, and places for more, of which nobody has the number
             who = problem.population.numbers
 

@@ -40,7 +40,11 @@ def choose(
     rounds_at_once: int,
 ) -> Layout:
     """The layout for a run: what the user asked for, or what this kind of machine is fast with."""
-    laid_out = mesh.make(lanes, devices)
+    laid_out = mesh.make(lanes, devices, problem.devices_per_model)
+    if mesh.is_cut(laid_out):  # one copy of such a model is as much as there is room for, unless somebody says more
+        if clients_at_once is not None:
+            integer("clients_at_once", clients_at_once)
+        return Layout(laid_out, min(clients_at_once or 1, places), 1, rounds_at_once)
     on_each = -(-places // laid_out.shape[mesh.CLIENTS])
     lanes_on_each = lanes // laid_out.shape[mesh.LANES]
     usual = _usual_width(algorithm, problem, laid_out.shape[mesh.CLIENTS])

@@ -16,7 +16,7 @@ from hush.core.keys import Key
 from hush.core.ledger import Log
 from hush.core.norms import norm, power_of_two, reciprocal
 from hush.core.problem import Problem, Vector
-from hush.execution.mesh import CLIENTS
+from hush.execution.mesh import CLIENTS, place_among
 
 
 class Layout(NamedTuple):
@@ -43,7 +43,7 @@ class Turns(NamedTuple):
     def of_this_device(self, array: jax.Array) -> jax.Array:
         """What of an array [places] this device works on, [turns, width]."""
         padded = jnp.pad(array, (0, self.padding))
-        return padded.reshape(self.turns, self.devices, self.width)[:, lax.axis_index(CLIENTS)]
+        return padded.reshape(self.turns, self.devices, self.width)[:, place_among(self.devices)]
 
     def of_all_devices(self, leaf: jax.Array) -> jax.Array:
         """The reverse, for results [turns, width, …]: all devices' together, [places, …]."""

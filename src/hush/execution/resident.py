@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from hush.core.check import LARGEST
 from hush.core.problem import Problem
-from hush.execution import hosts, mesh
+from hush.execution import hosts
 from hush.execution.memories import PREFIX, Memories
 from hush.execution.window import Window
 
@@ -37,7 +35,7 @@ class Supply(Protocol):
         """What all clients remember, for a checkpoint."""
 
     def restore(self, state: Mapping[str, Array], client_rounds: Array) -> Any:
-        """The reverse; what then lies on the devices is returned. `client_rounds` [phases, lanes, N] took part."""
+        """The reverse; what is to lie on the devices then is returned. `client_rounds` [phases, lanes, N] took part."""
 
     def saved(self) -> None:
         """The last checkpoint is on the disk."""
@@ -46,8 +44,8 @@ class Supply(Protocol):
 class Resident:
     """All clients, on every device."""
 
-    def __init__(self, problem: Problem, initial: Any, clients: int, laid_out: Mesh, path: Path | None) -> None:
-        self._problem, self._mesh = problem, laid_out
+    def __init__(self, problem: Problem, initial: Any, clients: int, path: Path | None) -> None:
+        self._problem = problem
         self._sparse = lambda: Memories(initial, clients, path)  # as a checkpoint may have them
         self._initial, self._clients = initial, clients
         self.last: int | None = None
@@ -69,10 +67,8 @@ class Resident:
         if f"{PREFIX}lane" in state:
             memories, lanes = self._sparse(), client_rounds.shape[1]
             memories.restore(state)
-            found = memories.gather(np.tile(np.arange(self._clients), (lanes, 1)))
-        else:
-            found = whole_states(state, self._initial, self._clients)
-        return mesh.place(jax.tree.map(jnp.asarray, found), self._mesh, mesh.LANES)
+            return memories.gather(np.tile(np.arange(self._clients), (lanes, 1)))
+        return whole_states(state, self._initial, self._clients)
 
     def saved(self) -> None:
         pass

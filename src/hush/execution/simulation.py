@@ -96,7 +96,7 @@ class Simulation:
         self.added = rehearse(algorithm, self._like)
         check_budget(algorithm, problem, bit_budget)
         at_once = rounds_at_once(len(self.lanes), max(places), len(places))
-        over, limited = mesh.make(len(self.lanes), devices), allowance is not None
+        over, limited = mesh.make(len(self.lanes), devices, problem.devices_per_model), allowance is not None
         if not self.streamed:
             check_memory(algorithm, problem, len(self.lanes), max(places), over, at_once, watch, limited)
         self.round = 0
@@ -105,7 +105,7 @@ class Simulation:
         laid_out = choose(algorithm, self._like, max(places), len(self.lanes), clients_at_once, devices, at_once)
         with_settings, lane_keys = with_lanes(algorithm, self.lanes), keys(seed, self.lanes)
         spread, spread_keys = (mesh.place(part, laid_out.mesh, mesh.LANES) for part in (with_settings, lane_keys))
-        self.placed = mesh.place(problem.without_clients() if self.streamed else problem, laid_out.mesh)
+        self.placed = mesh.place_problem(problem.without_clients() if self.streamed else problem, laid_out.mesh)
         limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
         self._inputs = engine.RunInputs(spread, self.placed, spread_keys, laid_out, watch, limits)
         begun = engine.begin(self._inputs, 1 if self.streamed else None)
@@ -118,8 +118,8 @@ class Simulation:
                 algorithm, self._like, len(self.lanes), max(places), over, at_once, watch, limited, self._supply.memory
             )
         else:
-            self._supply = Resident(self.placed, initial, population.clients, laid_out.mesh, states_file)
-        self._state: engine.RunState = mesh.place(begun, laid_out.mesh, mesh.LANES)
+            self._supply = Resident(self.placed, initial, population.clients, states_file)
+        self._state: engine.RunState = mesh.place_state(begun, laid_out.mesh, begun.server["model"].shape[1])
         self.ledger = Ledger(len(algorithm.phases), len(self.lanes), population.clients)
         self._seen: list[Seen] = []
         self._costs = costs(algorithm, problem)
@@ -275,14 +275,14 @@ class Simulation:
 
         def one(path: Any, leaf: Any) -> Any:
             name = f"{CHECKPOINTED}{jax.tree_util.keystr(path)}"
-            return jnp.asarray(of_shape(state, name, leaf.shape), leaf.dtype)
+            return of_shape(state, name, leaf.shape).astype(leaf.dtype)
 
         found = jax.tree_util.tree_map_with_path(one, self._apart_from_clients())
         ledger = {name[7:]: value for name, value in state.items() if name.startswith("ledger/")}
         clients = self._supply.restore(state, ledger["client_rounds"])
         if self._state.taken:
-            found = found._replace(taken=tuple(jnp.asarray(taken, jnp.int32) for taken in ledger["client_rounds"]))
-        self._state = mesh.place(found._replace(clients=clients), self.layout.mesh, mesh.LANES)
+            found = found._replace(taken=tuple(taken.astype(np.int32) for taken in ledger["client_rounds"]))
+        self._state = mesh.place_state(found._replace(clients=clients), self.layout.mesh, self.dimension)
         self.ledger.restore(ledger)
         self.round = int(state["round"])
         seen = {name[5:]: value for name, value in state.items() if name.startswith("seen/")}

@@ -19,6 +19,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from hush.core import memory
 from hush.core.check import LARGEST
 from hush.core.contract import Draw
+from hush.core.flat import dimension
 from hush.core.keys import Key
 from hush.core.problem import Problem, Room
 from hush.execution import engine, hosts, mesh
@@ -65,7 +66,7 @@ class Streamed:
         `path` is the file in which they do; `allowance` [lanes, N] after how many rounds a client takes part no more.
         """
         self._algorithm, self._problem, self._keys, self._layout = algorithm, problem, keys, layout
-        self._sizes = np.asarray(problem.population.sizes)
+        self._sizes, self._dimension = np.asarray(problem.population.sizes), dimension(problem)
         self._shares_of_lanes = layout.mesh.shape[mesh.LANES]
         self.memories = Memories(initial, problem.population.clients, path)
         work = self._work()
@@ -141,7 +142,7 @@ class Streamed:
     def remembered(self, members: Array) -> Any:
         """What these clients [lanes, M] remember, on the devices."""
         found = hosts.told(self.nothing(members), lambda: self.memories.gather(members))
-        return mesh.place(jax.tree.map(jnp.asarray, found), self._layout.mesh, mesh.LANES)
+        return mesh.place_state(found, self._layout.mesh, self._dimension)
 
     def nothing(self, members: Array) -> Any:
         """What these clients [lanes, M] remember, by its shapes."""
@@ -238,16 +239,17 @@ class Streamed:
         read: dict[bytes, Any] = {}  # groups of lanes may share clients: those are read once
         placed = []
         for row, numbers in zip(devices, clients, strict=True):
-            for device, who in zip(row, numbers, strict=True):
-                if device.process_index == jax.process_index():
-                    if who.tobytes() not in read:
-                        read[who.tobytes()] = _on_host(self._problem, who, self.room)
-                    placed.append(jax.tree.map(lambda leaf, to=device: _put(leaf, to), read[who.tobytes()]))
+            for together, who in zip(row, numbers, strict=True):
+                for device in np.atleast_1d(together):  # those of a model that is cut have the same clients
+                    if device.process_index == jax.process_index():
+                        if who.tobytes() not in read:
+                            read[who.tobytes()] = _on_host(self._problem, who, self.room)
+                        placed.append(jax.tree.map(lambda leaf, to=device: _put(leaf, to), read[who.tobytes()]))
 
         def joined(*leaves: Any) -> Any:
             if not isinstance(leaves[0], jax.Array):
                 return leaves[0]
-            shape = (*devices.shape, *leaves[0].shape[2:])
+            shape = (*devices.shape[:2], *leaves[0].shape[2:])
             return jax.make_array_from_single_device_arrays(shape, sharding, list(leaves))
 
         parts: Problem = jax.tree.map(joined, *placed)

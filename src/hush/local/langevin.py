@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, at_most, positive
 from hush.core.contract import Cohort, State
+from hush.core.flat import ravel
 from hush.core.keys import Key, at
 from hush.core.noise import gaussian
 from hush.core.problem import ClientData, Params, Population
@@ -66,7 +66,7 @@ class Langevin(Direction):
         )
 
     def __call__(self, step: Step, gradient: Params, params: Params, context: Round) -> Params:
-        flat, unravel = ravel_pytree(params)
+        flat, unravel = ravel(params)
         common = gaussian(at(context.common, step.number), jnp.asarray(self.correlation), flat)
         own = gaussian(step.key, jnp.sqrt(1 - self.correlation**2) * context.spread, flat)
         noise = unravel(jnp.sqrt(2 * self.temperature / step.lr) * (common + own))

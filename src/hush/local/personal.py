@@ -5,10 +5,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from hush.core.check import shown
 from hush.core.contract import Info, LocalRule, Message, State
+from hush.core.flat import ravel
 from hush.core.keys import Key, at
 from hush.core.problem import ClientData, Population, Vector
 from hush.core.ranges import Ranges, check_ranges, own_places, shared_places
@@ -61,7 +61,7 @@ class Beside(LocalRule):
         message, inner, info = self.inner(key, broadcast, memory["inner"], data)
         start = data.unravel(memory["personal"])
         end, _ = self.own.train(at(key, "personal"), start, broadcast, {}, data)
-        return message, {"inner": inner, "personal": ravel_pytree(end)[0]}, info
+        return message, {"inner": inner, "personal": ravel(end)[0]}, info
 
     def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
         return memory | {"inner": self.inner.commit(broadcast, memory["inner"], sent)}

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.flatten_util import ravel_pytree
 
 from hush.core.check import integer, known, scalar, shown
 from hush.core.contract import ClientPiece, Info, LocalRule, Message, State
+from hush.core.flat import ravel
 from hush.core.keys import Key, at
 from hush.core.memory import check_room
 from hush.core.optimisers import LocalOptimiser
@@ -72,7 +72,7 @@ class Gradient(LocalRule):
         rows, weights = self.batches(at(key, "batch"), 1, data)
         params = data.unravel(broadcast["model"])
         gradient = self.oracle(at(key, "oracle", 0), params, rows[0], weights[0], data)
-        return {"update": -ravel_pytree(gradient)[0]}, memory, {"steps": jnp.int32(1)}
+        return {"update": -ravel(gradient)[0]}, memory, {"steps": jnp.int32(1)}
 
 
 class LocalSGD(LocalRule):
@@ -152,7 +152,7 @@ class LocalSGD(LocalRule):
         start = data.unravel(broadcast["model"])
         end, steps = self.train(key, start, broadcast, memory, data)
         moved = jax.tree.map(jnp.subtract, end, start) if self.send == "update" else end
-        return {"update": ravel_pytree(moved)[0]}, memory, {"steps": jnp.asarray(steps)}
+        return {"update": ravel(moved)[0]}, memory, {"steps": jnp.asarray(steps)}
 
     def train(
         self, key: Key, start: Params, broadcast: Mapping[str, Any], memory: State, data: ClientData

@@ -23,6 +23,7 @@ from hush.models.lenet5 import lenet5
 from hush.models.lora import lora, merged
 from hush.models.mlp import mlp
 from hush.models.mobilenet_v2 import mobilenet_v2
+from hush.models.over_devices import over_devices
 from hush.models.partly import frozen, trainable
 from hush.models.resnet18 import resnet18
 from hush.models.softmax import softmax
@@ -54,4 +55,4 @@ def build(name: str, shape: tuple[int, int, int], classes: int, key: Array, **op
     return MODELS[name](shape, classes, key, **options)
 
 
-__all__ = ["MODELS", "TEXT_MODELS", "build", "frozen", "lora", "merged", "trainable"]
+__all__ = ["MODELS", "TEXT_MODELS", "build", "frozen", "lora", "merged", "over_devices", "trainable"]

@@ -10,11 +10,12 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from hush.core.check import LARGEST, shown
+from hush.core.check import LARGEST, integer, shown
 from hush.core.keys import Key
 from hush.core.memory import check_room
 from hush.core.problem import Params
 from hush.models import build
+from hush.models.over_devices import OverDevices
 from hush.models.partly import Partly, Rebuilt
 from hush.models.parts import apart, parted, start_key
 
@@ -33,7 +34,10 @@ class Named(Rebuilt):
     options: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     skeleton: Any
 
-    def __init__(self, name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], devices: int = 1
+    ) -> None:
+        """`devices` is over how many the model is to be cut: each has to have room for its part."""
         self.name, self.shape, self.classes = name, shape, classes
         # A list would be no fixed setting of a compiled program.
         fixed = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
@@ -42,7 +46,8 @@ class Named(Rebuilt):
         count = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
         if count > LARGEST:
             raise ValueError(f"the model {name} would have {count:,} parameters, at most {LARGEST:,} can be counted")
-        parts = {f"its {count:,} parameters": 4 * count}
+        together = 1 if jax.default_backend() == "cpu" else devices  # the devices of a CPU share its memory
+        parts = {f"its {count:,} parameters": 4 * count // together}
         check_room(f"the model {name}", parts, "take a smaller one, or smaller model_options")
 
     def _build(self, key: Key) -> Any:
@@ -84,15 +89,18 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
         own, of_parts = apart(options or {})
-        named = Named(model, as_image(shape), classes, own)
-        return parted(named.rebuild(named.init(start_key())), **of_parts) if of_parts else named
+        devices = own.pop("devices", 1)
+        integer("devices of a model", devices)
+        named = Named(model, as_image(shape), classes, own, devices)
+        made = parted(named.rebuild(named.init(start_key())), **of_parts) if of_parts else named
+        return made if devices == 1 else OverDevices(made, devices)
     if options:
         raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
     if isinstance(model, eqx.Module):
-        return model if isinstance(model, Partly) else Module(model)
+        return model if isinstance(model, Partly | OverDevices) else Module(model)
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return Functions(*model)
-    if _of_torch(model):
+    if of_torch(model):
         from hush.models.torch_module import TorchModule
 
         return TorchModule(model)
@@ -107,11 +115,12 @@ def looks_up(model: Any) -> bool:
     if isinstance(model, eqx.Module):
         is_embedding = lambda part: isinstance(part, eqx.nn.Embedding)  # noqa: E731
         return any(map(is_embedding, jax.tree.leaves(model, is_leaf=is_embedding)))
-    parts = model.modules() if _of_torch(model) else ()
+    parts = model.modules() if of_torch(model) else ()
     return any(type(part).__name__ in ("Embedding", "EmbeddingBag") for part in parts)
 
 
-def _of_torch(model: Any) -> bool:
+def of_torch(model: Any) -> bool:
+    """Whether a model is a module of PyTorch, which need not be installed to tell."""
     return any(kind.__module__.startswith("torch.") for kind in type(model).__mro__)
 
 

@@ -11,12 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, integer, positive
 from hush.core.check import seed as check_seed
 from hush.core.evaluation import measures
-from hush.core.flat import unravelled
+from hush.core.flat import ravel, unravelled
 from hush.core.keys import Key, at, root
 from hush.core.problem import Problem, Vector
 from hush.extras import require
@@ -89,7 +88,7 @@ def _run(
 
     def chain(key: Key) -> tuple[jax.Array, jax.Array]:
         start, noise, adapt, sample = jax.random.split(key, 4)
-        model = ravel_pytree(problem.init(start))[0]
+        model = ravel(problem.init(start))[0]
         # from different places, or that chains agree would say little
         model = model + 0.1 * jax.random.normal(noise, model.shape)
         adaptation = blackjax.window_adaptation(

@@ -15,6 +15,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import at_least, integer, known, positive
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
+from hush.models.over_devices import uncut
 from hush.models.partly import Partly
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
@@ -114,7 +115,7 @@ def _taken_for_granted(problem: Supervised, unit: str) -> tuple[str, ...]:
         SCALED: problem.is_rescaled and scaled_by == "given",
         CONSTANTS: scaled_by == "constants",
         FOUND: problem.names.from_data,
-        FROZEN: isinstance(problem.model, Partly),
+        FROZEN: isinstance(uncut(problem.model), Partly),
         VOCABULARY: problem.measures is next_token,
         APART: problem.is_remote and unit == "example",
     }

@@ -55,6 +55,11 @@ class Samples:
     """The samples of all lanes so far, and the average of their predictions."""
 
     def __init__(self, thinning: Thinning, simulation: Advancing, files: RunFolder | None) -> None:
+        if (devices := simulation.problem.devices_per_model) > 1:
+            raise ValueError(
+                f"samples are kept in the order of a model's own arrays, found one that is cut over {devices} devices; "
+                "leave sample_every out, or do not cut the model"
+            )
         self.thinning, self._simulation = thinning, simulation
         self.taken = 0  # how many there were
         self._stride, self._kept = 1, list[Array]()

@@ -72,7 +72,8 @@ def schema(made_by: Callable[..., Any], keyword_only: bool = False) -> dict[str,
 
 def model_schema(model: Callable[..., Any]) -> dict[str, Field]:
     """What `model_options` may say of a model by name: its own settings, and those that all models take."""
-    return schema(model, keyword_only=True) | schema(parted, keyword_only=True)
+    cut = {"devices": Field("devices", int, 1)}  # over how many the model is cut
+    return schema(model, keyword_only=True) | schema(parted, keyword_only=True) | cut
 
 
 def pieces_for(kind: type) -> dict[str, Any]:

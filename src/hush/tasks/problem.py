@@ -20,6 +20,7 @@ from hush.core.check import LARGEST
 from hush.core.flat import unravelled
 from hush.core.keys import Key
 from hush.core.problem import Batch, ClientData, Measures, Params, Population, Problem, Room, Vector
+from hush.models.over_devices import OverDevices, uncut
 from hush.models.per_example import clipped_gradient, is_covered
 from hush.models.wrap import Module, Named
 from hush.tasks.given import check_model
@@ -144,6 +145,14 @@ class Supervised(Problem):
     @property
     def is_stored(self) -> bool:
         return self.source is not None
+
+    @property
+    def devices_per_model(self) -> int:
+        return self.model.devices if isinstance(self.model, OverDevices) else 1
+
+    def with_model_arrays(self, change: Callable[[Any], Any]) -> "Supervised":
+        changed = jax.tree.map(lambda leaf: change(leaf) if eqx.is_array(leaf) else leaf, self.model)
+        return dataclasses.replace(self, model=changed)
 
     def loss(self, params: Params, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
         """Σ_r w_r ℓ(params; x_r, y_r)."""
@@ -319,9 +328,10 @@ class Holding(Numbered):
     def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
         model = self.problem.model
         # Only of these two is it known that `apply` is the network, and nothing around it.
-        if type(model) in (Named, Module) and is_covered(network := model.rebuild(params)):
+        if type(uncut(model)) in (Named, Module) and is_covered(network := model.rebuild(params)):
             loss = lambda output, target: self.problem.measures(output, target)["loss"]  # noqa: E731
-            return clipped_gradient(network, loss, *self.examples(rows), weights, bound)
+            found = clipped_gradient(network, loss, *self.examples(rows), weights, bound)
+            return model.cutting.rows(found) if isinstance(model, OverDevices) else found
         return super().clipped_gradient(params, rows, weights, bound)
 
 

@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.flatten_util import ravel_pytree
 
 from hush.core.check import at_least, natural, positive
-from hush.core.flat import unravelled
+from hush.core.flat import ravel, unravelled
 from hush.core.keys import at, root
 from hush.core.problem import Problem, Vector
 from hush.local.batches import everything
@@ -83,7 +82,7 @@ def estimate(
         natural("batch", batch)
     at_least("weight decay", weight_decay, 0)
     key = root(seed)
-    start = ravel_pytree(problem.init(at(key, "init")))[0]
+    start = ravel(problem.init(at(key, "init")))[0]
     small = start.size <= SMALL
     steep = steepest(problem, start[None], at(key, "power"))
     points = _models(problem, start, model, weight_decay, 1 / (weight_decay + steep))
@@ -139,7 +138,7 @@ def _moments(problem: Problem, x: Vector, weight_decay: jax.Array) -> Moments:
         rows, weights = everything(data)
 
         def apart(row: jax.Array) -> jax.Array:
-            return jnp.sum((ravel_pytree(data.gradient(params, row[None], jnp.ones(1)))[0] - own) ** 2)
+            return jnp.sum((ravel(data.gradient(params, row[None], jnp.ones(1)))[0] - own) ** 2)
 
         spread = weights @ lax.map(apart, rows, batch_size=EXAMPLES_AT_ONCE)
         return jnp.sum((own + decay) ** 2), jnp.sum((own + decay - mean) ** 2), spread

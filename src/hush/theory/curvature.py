@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jax.flatten_util import ravel_pytree
 
+from hush.core.flat import ravel
 from hush.core.keys import Key, at
 from hush.core.problem import ClientData, Problem, Vector
 from hush.local.batches import everything
@@ -49,7 +49,7 @@ def is_quadratic(problem: Problem) -> bool:
 
 def own_gradient(data: ClientData, x: Vector) -> Vector:
     """∇f_i(x), flat."""
-    return ravel_pytree(full_gradient(data, data.unravel(x)))[0]
+    return ravel(full_gradient(data, data.unravel(x)))[0]
 
 
 def mean_over_clients(problem: Problem, term: Callable[[ClientData], jax.Array], like: jax.Array) -> jax.Array:

@@ -3,11 +3,11 @@
 import equinox as eqx
 import jax
 import pandas as pd
-from jax.flatten_util import ravel_pytree
 from matplotlib.ticker import NullFormatter
 
 from hush.algorithms import fedavg
 from hush.core.algorithm import init_client, init_server
+from hush.core.flat import ravel
 from hush.core.keys import at, root
 from hush.core.problem import Problem, Vector
 from hush.core.round import broadcast, client_step
@@ -76,7 +76,7 @@ def compressors(lab: FedPAQLab) -> Section:
 def _update(problem: Problem) -> Vector:
     """What one client would send in the first round."""
     algorithm = fedavg(steps=10, lr=0.1, batch=12)
-    model, _ = ravel_pytree(problem.init(root(0)))
+    model, _ = ravel(problem.init(root(0)))
     announced = broadcast(algorithm, init_server(algorithm, model))
     message, _, _ = client_step(algorithm, root(1), announced, init_client(algorithm, model), problem.client(0))
     return message["update"]
