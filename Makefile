@@ -66,6 +66,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/air.py
 	$(BIN)/python benchmarks/langevin.py
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/populations.py
+	$(BIN)/python benchmarks/hosts.py
 
 clean:
 	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .compiled

@@ -46,7 +46,7 @@ class Memories:
     @property
     def record_bytes(self) -> int:
         """How large one client's state is."""
-        return int(self._record.itemsize)
+        return int(self._record.itemsize) if self.any else 0
 
     def gather(self, members: Array) -> Any:
         """The states of these clients [lanes, M], every leaf [lanes, M, …]; of numbers that nobody has, the initial."""

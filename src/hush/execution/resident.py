@@ -9,7 +9,7 @@ import numpy as np
 
 from hush.core.check import LARGEST
 from hush.core.problem import Problem
-from hush.execution import hosts
+from hush.execution import engine, hosts
 from hush.execution.memories import PREFIX, Memories
 from hush.execution.window import Window
 
@@ -30,6 +30,12 @@ class Supply(Protocol):
 
     def expect(self, number: int) -> None:
         """The round with this number will be computed soon."""
+
+    def measured(self, models: jax.Array) -> dict[str, Array]:
+        """What measures of the models [lanes, d] get from clients who are not among what all are evaluated on."""
+
+    def measured_clients(self, inputs: engine.RunInputs, state: engine.RunState) -> dict[str, Array]:
+        """Every measure of every lane on each client's own examples [lanes, N]."""
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
         """What all clients remember, for a checkpoint."""
@@ -58,6 +64,13 @@ class Resident:
 
     def expect(self, number: int) -> None:
         pass
+
+    def measured(self, models: jax.Array) -> dict[str, Array]:
+        return {}
+
+    def measured_clients(self, inputs: engine.RunInputs, state: engine.RunState) -> dict[str, Array]:
+        found = hosts.fetch(engine.measure_clients(inputs, state))
+        return {name: each[:, : self._clients] for name, each in found.items()}
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
         leaves = jax.tree_util.tree_leaves_with_path(hosts.fetch(states))

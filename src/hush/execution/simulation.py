@@ -200,22 +200,14 @@ class Simulation:
         """Every measure of every lane's model."""
         models = self._state.server["model"]
         found = dict(hosts.fetch(engine.measure(self.placed, models, self.layout)))
-        if not isinstance(self._supply, Streamed) or self.problem.is_stored:
-            return found
-        for parts, counts, _ in self._supply.everybody():
-            for name, value in hosts.fetch(engine.measure_parts(parts, counts, models, self.layout)).items():
-                found[name] = found.get(name, 0) + value
-        return found
+        return found | self._supply.measured(models)
 
     def evaluate_clients(self) -> dict[str, np.ndarray[Any, Any]]:
         """Every measure on each client's own examples [lanes, N], of the global model and of the client's personal one.
 
         Only a simulation sees these: publishing them would void any privacy guarantee.
         """
-        if isinstance(self._supply, Streamed):
-            return self._supply.measured_clients(self._inputs, self._state)
-        found = hosts.fetch(engine.measure_clients(self._inputs, self._state))
-        return {name: each[:, : self.problem.population.clients] for name, each in found.items()}
+        return self._supply.measured_clients(self._inputs, self._state)
 
     @property
     def has_examples(self) -> bool:
