@@ -36,7 +36,7 @@ def test_records_clients_and_models_are_the_same(unequal):
     np.testing.assert_allclose(other.vector, one.vector, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("before", "after"), [pytest.param(True, False, marks=pytest.mark.slow), (False, True)])
 def test_it_goes_on_in_another_layout(unequal, tmp_path, before, after):
     whole = run(unequal)
     run(unequal, 6, folder=tmp_path, streamed=before)
@@ -45,6 +45,7 @@ def test_it_goes_on_in_another_layout(unequal, tmp_path, before, after):
     np.testing.assert_allclose(found.vector, whole.vector, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_saved_result_has_all_that_clients_remember(unequal, tmp_path):
     run(unequal, 4, folder=tmp_path / "first", streamed=True).save(tmp_path / "second")
     (tmp_path / "first" / "client_states.bin").unlink()
