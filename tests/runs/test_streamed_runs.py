@@ -53,6 +53,16 @@ def test_a_saved_result_has_all_that_clients_remember(unequal, tmp_path):
     np.testing.assert_allclose(found.vector, run(unequal).vector, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_who_has_nothing_to_remember_goes_on_too(unequal, tmp_path, before):
+    algorithm, how = hush.fedavg(clients=3, steps=1, lr=0.2), {"folder": tmp_path, "progress": False}
+    hush.run(algorithm, unequal, 2, streamed=before, **how)
+    found = hush.run(algorithm, unequal, 4, resume=True, streamed=True, **how)
+    np.testing.assert_allclose(found.vector, hush.run(algorithm, unequal, 4, progress=False).vector, rtol=2e-5)
+    again = hush.run(algorithm, unequal, 4, resume=True, streamed=True, **how)  # nothing is left to do
+    np.testing.assert_array_equal(again.vector, found.vector)
+
+
 def test_epsilon_is_the_same(unequal):
     algorithm = hush.dp_fedavg(clients=3, population=7, clip=0.5, noise_multiplier=1.0, steps=1, lr=0.2)
     one, other = (

@@ -18,6 +18,7 @@ from hush.store.files import JOURNAL, LOCK, REPORT, SETTINGS
 from hush.store.reading import began, require_run
 
 
+@hosts.together()
 def run(
     settings: Path | None,
     changes: Sequence[str],
@@ -29,20 +30,6 @@ def run(
     quiet: bool,
 ) -> None:
     """Run a settings file with some settings changed."""
-    with hosts.together():
-        _run_file(settings, changes, changed, out, force, through_bytes, track, quiet)
-
-
-def _run_file(
-    settings: Path | None,
-    changes: Sequence[str],
-    changed: Mapping[str, Any],
-    out: Path | None,
-    force: bool,
-    through_bytes: bool,
-    track: str | None,
-    quiet: bool,
-) -> None:
     tables = default_tables() if settings is None else read(settings)
     for change in changes:
         tables = override(tables, change)
@@ -61,13 +48,9 @@ def _run_file(
     _run(experiment, problem, quiet, by_bytes if through_bytes else run_algorithm, **places, **tracked)
 
 
+@hosts.together()
 def resume(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: bool) -> None:
     """Go on with an interrupted run, or with a finished one for more rounds."""
-    with hosts.together():
-        _go_on(folder, changed, track, quiet)
-
-
-def _go_on(folder: Path, changed: Mapping[str, Any], track: str | None, quiet: bool) -> None:
     tables = read(SETTINGS.path(require_run(folder)))
     if JOURNAL.path(folder).is_file():
         raise SettingsError(

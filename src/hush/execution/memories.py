@@ -72,7 +72,7 @@ class Memories:
     def scatter_lane(self, lane: int, clients: Array, leaves: list[Array]) -> None:
         """Keep the states of these clients of one lane, every leaf [M, …]."""
         here = np.flatnonzero(clients != LARGEST)
-        if not here.size:
+        if not here.size or not self.any:
             return
         records = np.empty(len(here), self._record)
         for name, leaf in zip(self._names, leaves, strict=True):
