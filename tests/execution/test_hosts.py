@@ -33,6 +33,7 @@ def run_together(folder, names, processes, devices=1):
         compare(folder, name, processes)
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_does(tmp_path):
     run_together(tmp_path, ["fedpaq"], 2)
 

@@ -89,6 +89,7 @@ def test_fedavg_is_that_of_the_whole_model():
     same(run(FEDAVG, problem(2)), run(FEDAVG, problem(), devices=1))
 
 
+@pytest.mark.slow
 def test_scaffold_is_that_of_the_whole_model():
     cut, whole = run(SCAFFOLD, problem(2)), run(SCAFFOLD, problem(), devices=1)
     same(cut, whole)
@@ -96,6 +97,7 @@ def test_scaffold_is_that_of_the_whole_model():
         np.testing.assert_allclose(np.linalg.norm(ours, axis=-1), np.linalg.norm(theirs, axis=-1), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_gradient_of_clipped_examples_is_that_of_the_whole_model():
     cut, whole = problem(2), problem()
     model = whole.init(root(1))
@@ -148,6 +150,7 @@ def test_no_array_of_a_models_size_is_gathered():
     assert max(sizes, default=0) < 64 * 64
 
 
+@pytest.mark.slow
 def test_a_module_of_ones_own_starts_cut():
     """What it starts from is not whole on every device either; a part of it that is frozen is cut as well."""
     frozen = hush.models.frozen(module(), ["*layers[0].weight"])
@@ -197,6 +200,7 @@ def test_going_on_from_a_checkpoint_changes_nothing():
     np.testing.assert_array_equal(second.models, straight.models)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_a_run_in_a_folder_goes_on_with_the_same_cut_alone(tmp_path):
     hush.run(FEDAVG, problem(2), rounds=1, folder=tmp_path / "run")

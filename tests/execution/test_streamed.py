@@ -22,7 +22,7 @@ CASES = {
     "in turn": lambda: hush.feddane(clients=3, steps=2, lr=0.1),
     "personal": lambda: hush.ditto(clients=3, steps=2, lr=0.1),
 }
-SLOW = ("error feedback", "over the air", "in turn", "personal", "everyone")
+SLOW = ("poisson", "error feedback", "over the air", "in turn", "personal", "everyone")
 ROUNDS = 7
 
 
@@ -70,7 +70,7 @@ def test_a_streamed_run_is_the_same_run(unequal, name):
 @pytest.mark.parametrize(
     "layout",
     [
-        {"repetitions": 3, "devices": 2},
+        pytest.param({"repetitions": 3, "devices": 2}, marks=pytest.mark.slow),
         pytest.param({"repetitions": 2, "devices": 4}, marks=pytest.mark.slow),
         pytest.param({"devices": 4, "clients_at_once": 2}, marks=pytest.mark.slow),
         pytest.param({"sweep": {"local.inner.lr": [0.05, 0.1, 0.2]}}, marks=pytest.mark.slow),
@@ -83,7 +83,7 @@ def test_in_any_layout(unequal, layout):
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize(("before", "after"), [(False, True), (True, False), (True, True)])
-@pytest.mark.parametrize("in_a_file", [True, False])
+@pytest.mark.parametrize("in_a_file", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_goes_on_wherever_its_clients_lay(unequal, tmp_path, before, after, in_a_file):
     file = tmp_path / "states" if in_a_file else None
     algorithm = CASES["scaffold"]()
@@ -120,6 +120,7 @@ def test_budgets_end_it_at_the_same_round(unequal):
     np.testing.assert_allclose(found[0][2], found[1][2], rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_windows")
 def test_personal_models_are_measured_on_each_clients_own_data(unequal):
     one, other = (advanced(CASES["personal"](), unequal, streamed=streamed) for streamed in (False, True))
@@ -131,6 +132,7 @@ def test_personal_models_are_measured_on_each_clients_own_data(unequal):
         np.testing.assert_allclose(after[name], values, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_windows")
 def test_potentials_are_streamed_too():
     draws = np.random.default_rng(0)

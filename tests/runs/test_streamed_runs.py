@@ -36,7 +36,8 @@ def test_records_clients_and_models_are_the_same(unequal):
     np.testing.assert_allclose(other.vector, one.vector, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize(("before", "after"), [pytest.param(True, False, marks=pytest.mark.slow), (False, True)])
+@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
+@pytest.mark.slow
 def test_it_goes_on_in_another_layout(unequal, tmp_path, before, after):
     whole = run(unequal)
     run(unequal, 6, folder=tmp_path, streamed=before)
@@ -73,6 +74,7 @@ def test_epsilon_is_the_same(unequal):
     pd.testing.assert_series_equal(one.records["epsilon"], other.records["epsilon"])
 
 
+@pytest.mark.slow
 def test_who_has_spent_its_bits_takes_part_no_more(unequal):
     algorithm = hush.fedpaq(clients=3, steps=1, lr=0.2, levels=3)
     bits = costs(algorithm, unequal).phases[0].client_uplink_bits.most
