@@ -150,7 +150,7 @@ def test_what_fits_is_what_there_is_room_for(sampling, seed):
     sizes = draws.integers(1, 50, 30)
     dealt = [draws.integers(0, 30, (6, 4)) for _ in range(3)]
     needs = [room.needed(each, draws.random((6, 4)) < 0.8) for each in dealt]
-    work = room.Work(places=4, usual=3.2, members=12, example_bytes=4, client_bytes=8, state_bytes=0)
+    work = room.Work(places=4, usual=3.2, members=12, example_bytes=4, client_bytes=8, states=12, state_bytes=0)
     there = room.room_for(work, sizes, 2)
     fits = room.rounds_that_fit(needs, sizes, there, 6)
     assert fits >= 1

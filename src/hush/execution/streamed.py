@@ -47,6 +47,7 @@ class Streamed:
         `path` is the file in which they do; `allowance` [lanes, N] after how many rounds a client takes part no more.
         """
         self._layout, self._dimension, self._is_stored = layout, dimension(problem), problem.is_stored
+        self._devices = layout.mesh.shape[mesh.CLIENTS]
         self.memories = Memories(initial, problem.population.clients, path)
         self._builder = Builder(algorithm, problem, keys, layout, self.memories.record_bytes)
         self._reader = ThreadPoolExecutor(1, "hush-reader")
@@ -71,7 +72,7 @@ class Streamed:
         found = self._now = self._next.result()
         assert found.first == number  # a run goes through all rounds, and each restart begins anew
         self._next = None
-        return found.parts, found.window, self.remembered(found.members)
+        return found.parts, found.window, self.remembered(self._dealt(found.members))
 
     def expect(self, number: int) -> None:
         """The round with this number will be computed soon: if that is late in this window, begin with the next."""
@@ -97,10 +98,14 @@ class Streamed:
     def last(self, rounds: int | None) -> None:
         self._builder.last = rounds
 
+    def _dealt(self, members: Array) -> Array:
+        """Members [lanes, M] as the table of their states has them: one after the other to each device in turn."""
+        return members.reshape(len(members), -1, self._devices).swapaxes(1, 2).reshape(members.shape)
+
     def remembered(self, members: Array) -> Any:
-        """What these clients [lanes, M] remember, on the devices."""
+        """What these clients [lanes, M] remember, each device's part of them on it alone."""
         found = hosts.told(self.nothing(members), lambda: self.memories.gather(members))
-        return mesh.place_state(found, self._layout.mesh, self._dimension)
+        return mesh.place_table(found, self._layout.mesh, self._dimension)
 
     def nothing(self, members: Array) -> Any:
         """What these clients [lanes, M] remember, by its shapes."""
@@ -110,7 +115,7 @@ class Streamed:
     def keep(self, states: Any) -> None:
         """Write down what the clients of this window remember."""
         if self._now is not None and self.memories.any:
-            members, found = self._now.members, hosts.fetch(states)
+            members, found = self._dealt(self._now.members), hosts.fetch(states)
             hosts.first(lambda: self.memories.scatter(members, found))
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
@@ -145,14 +150,14 @@ class Streamed:
 
     def measured_clients(self, inputs: engine.RunInputs, state: engine.RunState) -> dict[str, Array]:
         self.keep(state.clients)
-        lanes, room, devices = self._builder.lanes, self._builder.room, self._layout.mesh.shape[mesh.CLIENTS]
+        lanes, room, devices = self._builder.lanes, self._builder.room, self._devices
         found: dict[str, Array] = {}
         for parts, _, row in self._builder.everybody():
-            members = np.full((lanes, devices * room.clients), LARGEST, np.int64)
-            members[:, : sum(map(len, row))] = np.concatenate(row)
-            window = self._builder.window(0, (), members)
-            here = state._replace(clients=self.remembered(members))
-            measured = engine.measure_clients(inputs._replace(problem=parts, window=window), here)
+            members = np.full((lanes, devices, room.clients), LARGEST, np.int64)
+            for device, clients in enumerate(row):
+                members[:, device, : len(clients)] = clients
+            here = state._replace(clients=self.remembered(members.reshape(lanes, -1)))
+            measured = engine.measure_clients(inputs._replace(problem=parts, window=None), here, apart=True)
             for name, values in hosts.fetch(measured).items():
                 each = values.reshape(lanes, room.clients, devices)
                 whole = found.setdefault(name, np.zeros((lanes, len(self._builder.sizes)), each.dtype))
