@@ -29,7 +29,6 @@ from hush.execution.mesh import CLIENTS, LANES, annotated_state, is_cut, place_a
 from hush.execution.phase import Layout, one_phase
 from hush.execution.window import Window
 
-
 EVERYWHERE = P(LANES)  # the lanes of a group, on all its devices
 AMONG = P(LANES, CLIENTS)  # their clients dealt to these
 
@@ -181,7 +180,7 @@ def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
     lanes, apart = (settings, keys, allowance, window, state), window is not None
-    of_state = RunState(EVERYWHERE, AMONG if apart else EVERYWHERE, EVERYWHERE, EVERYWHERE)
+    of_state = RunState._make([EVERYWHERE, AMONG if apart else EVERYWHERE, EVERYWHERE, EVERYWHERE])
     lie = *[EVERYWHERE] * 4, of_state
     after, logs = on_mesh(rounds, layout, data, lanes, bounds, apart, lie, (of_state, EVERYWHERE))
     return annotated_state(after, layout.mesh, state.server["model"].shape[-1]), logs

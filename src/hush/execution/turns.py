@@ -26,7 +26,7 @@ class Turns(NamedTuple):
         return self._by_device(array, 0)[:, place_among(self.devices)]
 
     def of_each_device(self, array: jax.Array, nobody: int) -> jax.Array:
-        """What of an array [places] each device works on, [devices, turns · width]; `nobody` where there is no place."""
+        """What of an array [places] each device works on, [devices, turns · width]; `nobody` beyond the places."""
         return jnp.swapaxes(self._by_device(array, nobody), 0, 1).reshape(self.devices, -1)
 
     def _by_device(self, array: jax.Array, nobody: int) -> jax.Array:
