@@ -98,6 +98,22 @@ def test_a_run_goes_on_wherever_its_clients_lay(unequal, tmp_path, before, after
     assert_same(whole, second)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_windows")
+def test_a_run_goes_on_on_other_devices(unequal, tmp_path):
+    """What two devices had between them one has, and then four; and they come and go between lanes and clients."""
+    how = {"repetitions": 2, "streamed": True, "states_file": tmp_path / "states"}
+    whole, state = advanced(CASES["scaffold"](), unequal, 8, repetitions=2), None
+    for devices in (2, 1, 4, 2):
+        simulation = Simulation(CASES["scaffold"](), unequal, seed=5, devices=devices, **how)
+        if state is not None:
+            simulation.restore(state)
+        simulation.advance(2)
+        state = {name: np.array(values) for name, values in simulation.state().items()}
+        simulation.saved()
+    assert_same(whole, simulation)
+
+
 @pytest.mark.usefixtures("small_windows")
 def test_an_allowance_is_kept(unequal):
     allowance = np.array([[1, 2, 7, 7, 0, 7, 3]])
