@@ -28,7 +28,6 @@ __all__ = [
     "place_among",
     "place_problem",
     "place_state",
-    "place_table",
 ]
 
 
@@ -122,13 +121,6 @@ def place_state(tree: Any, mesh: Mesh, dimension: int) -> Any:
     if not is_cut(mesh):
         return place(jax.tree.map(jnp.asarray, tree), mesh, LANES)
     return jax.tree.map(lambda leaf: jax.device_put(leaf, _of_state(leaf, mesh, dimension)), tree)
-
-
-def place_table(tree: Any, mesh: Mesh, dimension: int) -> Any:
-    """Put what some clients remember [lanes, M, …] on the mesh, each device's part of the clients on it alone."""
-    if not is_cut(mesh):
-        return place(tree, mesh, LANES, CLIENTS)
-    return place_state(tree, mesh, dimension)  # for clients there is one device
 
 
 def annotated_state(tree: Any, mesh: Mesh, dimension: int) -> Any:

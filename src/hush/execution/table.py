@@ -1,7 +1,7 @@
 """What the clients of a window remember: from a file of process 0 to the devices, and back.
 
 There it is a table [lanes, M, …], cut over the mesh: each device has some rows of its lanes, and no other has those. In
-one process it is put there as a whole, and fetched as a whole. Of several processes each has the rows of its devices
+one process the rows of a device at a time are read and put there. Of several processes each has the rows of its devices
 alone, and process 0 the file: a piece at a time goes from the first device of all to that on which its rows lie, or
 back, and to no third. So a process holds its own rows, and a piece for each of its devices.
 """
@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 from hush.core.check import LARGEST
 from hush.execution import hosts
 from hush.execution.memories import Memories
-from hush.execution.mesh import CLIENTS, LANES, place_table
+from hush.execution.mesh import CLIENTS, LANES, is_cut, place_state
 
 Array = np.ndarray[Any, Any]
 PIECE_BYTES = 1 << 24
@@ -36,6 +36,10 @@ class Piece(NamedTuple):
     lanes: slice
     rows: slice  # counted in the whole table
 
+    def of(self, members: Array) -> Array:
+        """Whose rows these are."""
+        return members[self.lanes, self.rows]
+
 
 class Table:
     """What clients remember, brought to the devices of a mesh and taken back; `dimension` is the model's."""
@@ -50,38 +54,69 @@ class Table:
 
     def bring(self, members: Array) -> Any:
         """The table of these clients [lanes, M], which are in its order."""
-        memories = self._memories
-        if hosts.processes() == 1 or not memories.any:
-            return place_table(memories.gather(members), self._mesh, self._dimension)
-        table = _empty(self._mesh, memories.shapes(*members.shape))
-        for piece in self._pieces(members):
-            who = members[piece.lanes, piece.rows]
-            read = partial(memories.gather, who, piece.lanes.start)
-            found = _on_each(self._mesh, hosts.at_first(read, memories.shapes(*who.shape)))
-            table = _sent(self._mesh, piece.device)(table, found, piece.first)
-        return table
+        if is_cut(self._mesh) or not self._memories.any:  # for the clients there is one device, or nothing to bring
+            return place_state(self._memories.gather(members), self._mesh, self._dimension)
+        return self._put_here(members) if hosts.processes() == 1 else self._send(members)
 
     def take_back(self, members: Array, table: Any) -> None:
         """Write down what is in the table of these clients."""
-        if hosts.processes() == 1 or not self._memories.any:
-            return self._memories.scatter(members, jax.device_get(table))
+        if is_cut(self._mesh) or not self._memories.any:
+            self._memories.scatter(members, jax.device_get(table))
+        elif hosts.processes() == 1:
+            for part in self._parts(members):
+                found = jax.tree.map(partial(_on, part.device), table)
+                self._memories.scatter(part.of(members), found, part.lanes.start)
+        else:
+            self._fetch(members, table)
+
+    def _put_here(self, members: Array) -> Any:
+        devices, shapes = self._mesh.devices.flat, self._memories.shapes(*members.shape)
+        parts = [
+            jax.device_put(
+                self._memories.gather(members[part.lanes, part.rows], part.lanes.start), devices[part.device]
+            )
+            for part in self._parts(members)
+        ]
+
+        def joined(like: Any, *leaves: jax.Array) -> jax.Array:
+            return jax.make_array_from_single_device_arrays(like.shape, NamedSharding(self._mesh, ROWS), leaves)
+
+        return jax.tree.map(joined, shapes, *parts)
+
+    def _send(self, members: Array) -> Any:
+        table = _empty(self._mesh, self._memories.shapes(*members.shape))
         for piece in self._pieces(members):
-            who = members[piece.lanes, piece.rows]
-            found = _fetched(self._mesh, piece.device, who.shape[1])(table, piece.first)
-            hosts.first(partial(self._memories.scatter, who, jax.tree.map(_on_first, found), piece.lanes.start))
-        return None
+            who = piece.of(members)
+            read = partial(self._memories.gather, who, piece.lanes.start)
+            found = _on_each(self._mesh, hosts.at_first(read, self._memories.shapes(*who.shape)))
+            table = _sent(self._mesh, piece.device)(table, found, piece.first)
+        return table
+
+    def _fetch(self, members: Array, table: Any) -> None:
+        for piece in self._pieces(members):
+            who = piece.of(members)
+            sent = _fetched(self._mesh, piece.device, who.shape[1])(table, piece.first)
+            found = jax.tree.map(partial(_on, 0), sent) if hosts.speaks() else ()
+            hosts.first(partial(self._memories.scatter, who, found, piece.lanes.start))
+
+    def _parts(self, members: Array) -> Iterator[Piece]:
+        """All rows of each device."""
+        groups, devices = (self._mesh.shape[axis] for axis in AXES)
+        lanes, rows = members.shape[0] // groups, members.shape[1] // devices
+        for group, column in np.ndindex(groups, devices):
+            there = slice(group * lanes, (group + 1) * lanes), slice(column * rows, (column + 1) * rows)
+            yield Piece(group * devices + column, 0, *there)
 
     def _pieces(self, members: Array) -> Iterator[Piece]:
         """All rows that are anybody's, in pieces of the same length: two of one device may have some in common."""
-        groups, devices = (self._mesh.shape[axis] for axis in AXES)
-        lanes, rows = members.shape[0] // groups, members.shape[1] // devices
-        length = min(rows, max(1, PIECE_BYTES // (lanes * self._memories.record_bytes)))
-        for group, column in np.ndindex(groups, devices):
+        for part in self._parts(members):
+            lanes, rows = part.of(members).shape
+            length = min(rows, max(1, PIECE_BYTES // (lanes * self._memories.record_bytes)))
             for first in (min(begin, rows - length) for begin in range(0, rows, length)):
-                begin = column * rows + first
-                there = slice(group * lanes, (group + 1) * lanes), slice(begin, begin + length)
-                if (members[there] != LARGEST).any():
-                    yield Piece(group * devices + column, first, *there)
+                begin = part.rows.start + first
+                piece = part._replace(first=first, rows=slice(begin, begin + length))
+                if (piece.of(members) != LARGEST).any():
+                    yield piece
 
 
 @cache
@@ -133,7 +168,7 @@ def _on_each(mesh: Mesh, piece: Any) -> Any:
     return jax.tree.map(put, piece)
 
 
-def _on_first(pieces: jax.Array) -> Array | None:
-    """What of an array is on the first device, where that is this process's own."""
-    first = pieces.sharding.mesh.devices.flat[0]  # type: ignore[attr-defined]
-    return next((np.asarray(shard.data) for shard in pieces.addressable_shards if shard.device == first), None)
+def _on(device: int, rows: jax.Array) -> Array:
+    """What of an array is on one device, which is this process's own."""
+    wanted = rows.sharding.mesh.devices.flat[device]  # type: ignore[attr-defined]
+    return next(np.asarray(shard.data) for shard in rows.addressable_shards if shard.device == wanted)
