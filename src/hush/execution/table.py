@@ -72,9 +72,7 @@ class Table:
     def _put_here(self, members: Array) -> Any:
         devices, shapes = self._mesh.devices.flat, self._memories.shapes(*members.shape)
         parts = [
-            jax.device_put(
-                self._memories.gather(members[part.lanes, part.rows], part.lanes.start), devices[part.device]
-            )
+            jax.device_put(self._memories.gather(part.of(members), part.lanes.start), devices[part.device])
             for part in self._parts(members)
         ]
 
