@@ -98,6 +98,22 @@ def test_a_run_goes_on_wherever_its_clients_lay(unequal, tmp_path, before, after
     assert_same(whole, second)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_windows")
+def test_a_run_goes_on_on_other_devices(unequal, tmp_path):
+    """What two devices had between them one has, and then four; and they come and go between lanes and clients."""
+    how = {"repetitions": 2, "streamed": True, "states_file": tmp_path / "states"}
+    whole, state = advanced(CASES["scaffold"](), unequal, 8, repetitions=2), None
+    for devices in (2, 1, 4, 2):
+        simulation = Simulation(CASES["scaffold"](), unequal, seed=5, devices=devices, **how)
+        if state is not None:
+            simulation.restore(state)
+        simulation.advance(2)
+        state = {name: np.array(values) for name, values in simulation.state().items()}
+        simulation.saved()
+    assert_same(whole, simulation)
+
+
 @pytest.mark.usefixtures("small_windows")
 def test_an_allowance_is_kept(unequal):
     allowance = np.array([[1, 2, 7, 7, 0, 7, 3]])
@@ -150,7 +166,7 @@ def test_what_fits_is_what_there_is_room_for(sampling, seed):
     sizes = draws.integers(1, 50, 30)
     dealt = [draws.integers(0, 30, (6, 4)) for _ in range(3)]
     needs = [room.needed(each, draws.random((6, 4)) < 0.8) for each in dealt]
-    work = room.Work(places=4, usual=3.2, members=12, example_bytes=4, client_bytes=8, state_bytes=0)
+    work = room.Work(places=4, usual=3.2, members=12, example_bytes=4, client_bytes=8, states=12, state_bytes=0)
     there = room.room_for(work, sizes, 2)
     fits = room.rounds_that_fit(needs, sizes, there, 6)
     assert fits >= 1

@@ -47,7 +47,8 @@ class Builder:
         work = self._work(state_bytes)
         self.rounds = rounds_of_window(work, float(self.sizes.mean()), layout.rounds_at_once)
         self.room = room_for(work, self.sizes, self.rounds)
-        self._members = min(problem.population.clients, self.rounds * work.members) if state_bytes else 0
+        devices, most = layout.mesh.shape[mesh.CLIENTS], min(problem.population.clients, self.rounds * work.members)
+        self._members = -(-most // devices) * devices if state_bytes else 0  # as many on each device
         self.last: int | None = None  # after how many rounds a run ends, where that is known
 
     def _work(self, state_bytes: int) -> Work:
@@ -64,10 +65,11 @@ class Builder:
         return Work(
             places=each * sum(turn.turns * turn.width for turn in turns),
             usual=each * usual,
-            members=sum(turn.places for turn in turns),
+            members=(members := sum(turn.places for turn in turns)),
+            states=each * -(-members // self._layout.mesh.shape[mesh.CLIENTS]),
             example_bytes=longer - one,
             client_bytes=wider - one,
-            state_bytes=self.lanes * state_bytes,
+            state_bytes=state_bytes,
         )
 
     def memory(self, state_bytes: int) -> dict[str, int]:
@@ -100,10 +102,10 @@ class Builder:
         rounds = rounds_that_fit([device for row in each for device in row], self.sizes, self.room, there)
         members = self._members_of(draws, rounds)
         parts = self._placed([[device.within(rounds) for device in row] for row in each])
-        window = self.window(first, draws, members)
+        window = self._window(first, draws, members)
         return Built(first, rounds, parts, window, members, _left_after(draws, rounds, left))
 
-    def window(self, first: int, draws: tuple[Draw, ...], members: Array) -> Window:
+    def _window(self, first: int, draws: tuple[Draw, ...], members: Array) -> Window:
         """A window on the devices, always of the same shape."""
         lanes = jnp.full(self.lanes, first, jnp.int32)
         padded = jax.tree.map(lambda leaf: jnp.asarray(_longer(leaf, self.rounds)), draws)

@@ -29,6 +29,9 @@ from hush.execution.mesh import CLIENTS, LANES, annotated_state, is_cut, place_a
 from hush.execution.phase import Layout, one_phase
 from hush.execution.window import Window
 
+EVERYWHERE = P(LANES)  # the lanes of a group, on all its devices
+AMONG = P(LANES, CLIENTS)  # their clients dealt to these
+
 
 class RunState(NamedTuple):
     """All that goes from one round to the next: what a checkpoint holds."""
@@ -87,9 +90,11 @@ def one_round(
         else:
             draw = window.draw(index, number)
             kept = window.kept(draw.ids)
+        remember = bool(jax.tree.leaves(clients[index]))
+        cut = window is not None and remember and layout.mesh.shape[CLIENTS] > 1
         limited = not isinstance(allowance, tuple)
         server, clients[index], log = one_phase(
-            phase, problem, key, server, clients[index], layout, last_move, draw, kept, air, limited
+            phase, problem, key, server, clients[index], layout, last_move, draw, kept, air, limited, cut
         )
         if taken:
             taken[index] = taken[index].at[log.ids].add(log.active)
@@ -116,12 +121,20 @@ def over_lanes(function: Callable[..., Any], lanes_at_once: int) -> Callable[...
 
 
 def on_mesh(
-    function: Callable[..., Any], layout: Layout, data: Any, lanes: Any, shared: Any = (), apart: bool = False
+    function: Callable[..., Any],
+    layout: Layout,
+    data: Any,
+    lanes: Any,
+    shared: Any = (),
+    apart: bool = False,
+    lanes_lie: Any = EVERYWHERE,
+    results_lie: Any = EVERYWHERE,
 ) -> Any:
     """Run `function(data, lanes, shared)` on every device; lanes are cut along their axis, the rest is whole.
 
-    With `apart` every device has data of its own, [groups of lanes, devices for clients, …]. Where the model is cut,
-    all devices run one program together, and the compiler finds out which part of it is whose.
+    With `apart` every device has data of its own, [groups of lanes, devices for clients, …]; `lanes_lie` and
+    `results_lie` say what else is cut of the lanes, and of the results. Where the model is cut, all devices run one
+    program together, and the compiler finds out which part of it is whose.
     """
 
     def on_device(data: Any, lanes: Any, shared: Any) -> Any:
@@ -132,9 +145,9 @@ def on_mesh(
         alone = jax.vmap(on_device, in_axes=None, out_axes=None, axis_name=CLIENTS, axis_size=1)
         with on_devices_of(layout.mesh):
             return alone(data, lanes, shared)
-    placed = P(LANES, CLIENTS) if apart else P()
+    placed = AMONG if apart else P()
     return jax.shard_map(
-        on_device, mesh=layout.mesh, in_specs=(placed, P(LANES), P()), out_specs=P(LANES), check_vma=False
+        on_device, mesh=layout.mesh, in_specs=(placed, lanes_lie, P()), out_specs=results_lie, check_vma=False
     )(data, lanes, shared)
 
 
@@ -166,8 +179,10 @@ def advance(kept: tuple[RunInputs, tuple[jax.Array, jax.Array]], state: RunState
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    lanes = settings, keys, allowance, window, state
-    after, logs = on_mesh(rounds, layout, data, lanes, bounds, window is not None)
+    lanes, apart = (settings, keys, allowance, window, state), window is not None
+    of_state = RunState._make([EVERYWHERE, AMONG if apart else EVERYWHERE, EVERYWHERE, EVERYWHERE])
+    lie = *[EVERYWHERE] * 4, of_state
+    after, logs = on_mesh(rounds, layout, data, lanes, bounds, apart, lie, (of_state, EVERYWHERE))
     return annotated_state(after, layout.mesh, state.server["model"].shape[-1]), logs
 
 
@@ -227,30 +242,31 @@ def measure_parts(parts: Problem, counts: jax.Array, models: jax.Array, layout: 
 
 
 @eqx.filter_jit
-def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
+def measure_clients(inputs: RunInputs, state: RunState, apart: bool = False) -> dict[str, jax.Array]:
     """Every measure of every lane on each client's own examples: of the global model, and of its own.
 
     Measures of personal models are called `personal_…`. The clients 0, 1, … are dealt to the devices, one after the
-    other: [lanes, N or a few more]. Of a window, the clients that it has on each device: [lanes, places · devices].
+    other: [lanes, N or a few more]. Where they lie `apart`, each device has its own, and their states in the same
+    order: [lanes, places · devices].
     """
     layout, clients = inputs.layout, inputs.problem.population.clients
     settings, algorithm_static = eqx.partition(inputs.algorithm, eqx.is_array)
     data, static = eqx.partition(inputs.problem, eqx.is_array)
-    devices, window = layout.mesh.shape[CLIENTS], inputs.window
+    devices = layout.mesh.shape[CLIENTS]
 
     def of_lanes(data: Any, lanes: Any, _: Any) -> Any:
         problem = eqx.combine(data, static)
-        if window is None:  # each device takes every so manieth of all clients
-            who = jnp.arange(-(-clients // devices)) * devices + place_among(devices)
-        else:  # each has its own, and places for more, of which nobody has the number
-            who = problem.population.numbers
+        if apart:  # each has its own with what they remember, and places for more, of which nobody has the number
+            numbers = problem.population.numbers
+            who, places = jnp.minimum(numbers, clients - 1), jnp.arange(numbers.size)
+        else:  # each device takes every so manieth of all clients
+            dealt = jnp.arange(-(-clients // devices)) * devices + place_among(devices)
+            who = places = jnp.minimum(dealt, clients - 1)
 
-        def one_lane(settings: Any, window: Window | None, model: Vector, memories: Any) -> Any:
+        def one_lane(settings: Any, model: Vector, memories: Any) -> Any:
             rule = eqx.combine(settings, algorithm_static).phases[-1].local  # of the phase that moves the model
 
-            def one_client(client: jax.Array) -> Any:
-                client = jnp.minimum(client, clients - 1)
-                place = client if window is None else window.kept(client)
+            def one_client(client: jax.Array, place: jax.Array) -> Any:
                 holder = problem.client(client)
                 found = own_measures(holder, unravelled(problem, model))
                 own = rule.personal(model, jax.tree.map(lambda leaf: leaf[place], memories))
@@ -259,13 +275,14 @@ def measure_clients(inputs: RunInputs, state: RunState) -> dict[str, jax.Array]:
                     found |= {f"personal_{name}": value for name, value in personal.items()}
                 return found
 
-            each = lax.map(one_client, who)
+            each = lax.map(lambda one: one_client(*one), (who, places))
             return jax.tree.map(lambda leaf: lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1), each)
 
         return over_lanes(one_lane, layout.lanes_at_once)(*lanes)
 
-    lanes = settings, window, state.server["model"], state.clients[-1]["local"]
-    return on_mesh(of_lanes, layout, data, lanes, apart=window is not None)
+    lanes = settings, state.server["model"], state.clients[-1]["local"]
+    lie = EVERYWHERE, EVERYWHERE, AMONG if apart else EVERYWHERE
+    return on_mesh(of_lanes, layout, data, lanes, apart=apart, lanes_lie=lie)
 
 
 def has_personal_models(inputs: RunInputs, state: RunState) -> bool:

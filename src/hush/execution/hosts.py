@@ -17,7 +17,6 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax._src import distributed  # the store has no public name
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hush.execution.watch import Watch
@@ -233,15 +232,12 @@ def _laid_out(sharding: NamedSharding) -> Callable[[Any], Any]:
     return jax.jit(lambda arrays: arrays, out_shardings=sharding)
 
 
-def told(like: Any, action: Callable[[], Any]) -> Any:
-    """Arrays that process 0 has, by its devices to all; `like` says their shapes."""
-    if processes() == 1:
-        return action()
+def at_first(action: Callable[[], Any], like: Any) -> Any:
+    """Arrays that process 0 finds, and zeros in the others; `like` says their shapes."""
     # Of what fails there the others must hear before they wait for arrays.
     found: list[Any] = []
     first(lambda: found.append(action()))
-    mine = found[0] if speaks() else jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
-    return multihost_utils.broadcast_one_to_all(mine)
+    return found[0] if found else jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
 
 
 def fetch(tree: Any) -> Any:

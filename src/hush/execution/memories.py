@@ -48,9 +48,17 @@ class Memories:
         """How large one client's state is."""
         return int(self._record.itemsize) if self.any else 0
 
-    def gather(self, members: Array) -> Any:
-        """The states of these clients [lanes, M], every leaf [lanes, M, …]; of numbers that nobody has, the initial."""
-        found = [self._gathered(lane, clients) for lane, clients in enumerate(members)] if self.any else []
+    def shapes(self, lanes: int, members: int) -> Any:
+        """The states of so many clients of so many lanes, by their shapes."""
+        leaves = [jax.ShapeDtypeStruct((lanes, members, *leaf.shape[1:]), leaf.dtype) for leaf in self._initial]
+        return jax.tree.unflatten(self._structure, leaves)
+
+    def gather(self, members: Array, first: int = 0) -> Any:
+        """The states of these clients [lanes, M], every leaf [lanes, M, …]; of numbers that nobody has, the initial.
+
+        The lanes are some in a row, from the `first` on.
+        """
+        found = [self._gathered(lane, clients) for lane, clients in enumerate(members, first)] if self.any else []
         return jax.tree.unflatten(self._structure, [_stacked(leaf) for leaf in zip(*found, strict=True)])
 
     def _gathered(self, lane: int, clients: Array) -> list[Array]:
@@ -64,10 +72,10 @@ class Memories:
             self._read(records[first:last], place)
         return [np.ascontiguousarray(records[name]) for name in self._names]
 
-    def scatter(self, members: Array, states: Any) -> None:
-        """Keep the states of these clients."""
+    def scatter(self, members: Array, states: Any, first: int = 0) -> None:
+        """Keep the states of these clients, of lanes from the `first` on."""
         for lane, clients in enumerate(members):
-            self.scatter_lane(lane, clients, [np.asarray(leaf[lane]) for leaf in jax.tree.leaves(states)])
+            self.scatter_lane(first + lane, clients, [np.asarray(leaf[lane]) for leaf in jax.tree.leaves(states)])
 
     def scatter_lane(self, lane: int, clients: Array, leaves: list[Array]) -> None:
         """Keep the states of these clients of one lane, every leaf [M, …]."""

@@ -10,13 +10,14 @@ from jax.sharding import Mesh
 
 from hush.core import round as rounds
 from hush.core.algorithm import Algorithm
-from hush.core.check import LARGEST
 from hush.core.contract import Draw, Info, Mixing, State, Statistics
 from hush.core.keys import Key
 from hush.core.ledger import Log
 from hush.core.norms import norm, power_of_two, reciprocal
 from hush.core.problem import Problem, Vector
-from hush.execution.mesh import CLIENTS, place_among
+from hush.execution.exchange import Cut, Whole
+from hush.execution.mesh import CLIENTS
+from hush.execution.turns import Turns
 
 
 class Layout(NamedTuple):
@@ -26,28 +27,6 @@ class Layout(NamedTuple):
     clients_at_once: int
     lanes_at_once: int
     rounds_at_once: int  # the room for logs: how many rounds one call may run
-
-
-class Turns(NamedTuple):
-    """How the places of a cohort are shared out: to `devices` in turn, `width` clients at once, `turns` times."""
-
-    places: int
-    devices: int
-    width: int
-    turns: int
-
-    @property
-    def padding(self) -> int:
-        return self.turns * self.width * self.devices - self.places
-
-    def of_this_device(self, array: jax.Array) -> jax.Array:
-        """What of an array [places] this device works on, [turns, width]."""
-        padded = jnp.pad(array, (0, self.padding))
-        return padded.reshape(self.turns, self.devices, self.width)[:, place_among(self.devices)]
-
-    def of_all_devices(self, leaf: jax.Array) -> jax.Array:
-        """The reverse, for results [turns, width, …]: all devices' together, [places, …]."""
-        return lax.all_gather(leaf, CLIENTS, axis=1).reshape(-1, *leaf.shape[2:])[: self.places]
 
 
 def share_out(places: int, layout: Layout) -> Turns:
@@ -70,20 +49,24 @@ def one_phase(
     kept: jax.Array,
     air: Key,
     empty: bool,
+    cut: bool,
 ) -> tuple[State, State, Log]:
     """One phase of a round, as this device of the mesh sees it: its part of the cohort, summed with all others'.
 
-    `kept` [K] is where in `clients` the state of each who was drawn is; `empty` whether places may be without anybody.
+    `kept` [K] is where in `clients` the state of each who was drawn is, and `cut` whether these are cut over the
+    devices; `empty` whether places may be without anybody.
     With `last_move`, how the last round moved the model, clients are watched: see `watched`.
     """
     number, aware, each = server["round"], phase.channel.aware, phase.channel.hands_each
     held = aware or each  # all messages, until they meet
     mixing = None if aware else rounds.mix(phase, air, draw, number, Statistics())
     turns = share_out(draw.ids.shape[0], layout)
+    table = Cut.between(turns, kept, draw.active) if cut else Whole(turns, kept, draw.active)
+    lent, places = table.lent(clients)
     broadcast = rounds.broadcast_of_round(phase, key, server)
 
     def one_client(client: jax.Array, place: jax.Array) -> Any:
-        state = jax.tree.map(lambda leaf: leaf[place], clients)
+        state = jax.tree.map(lambda leaf: leaf[place], lent)
         own = rounds.client_key(key, client)
         message, memory, info = rounds.local_step(phase, own, broadcast, state["local"], problem.client(client))
         if last_move is not None:
@@ -117,7 +100,8 @@ def one_phase(
         return jax.tree.map(jnp.add, total, part), left
 
     weights = draw.weights if mixing is None else mixing.coefficients
-    work = tuple(map(turns.of_this_device, (draw.ids, kept, draw.active, weights)))
+    who, active, coefficients = map(turns.of_this_device, (draw.ids, draw.active, weights))
+    work = who, places, active, coefficients
     total, (states, bits, seen, norms, messages) = lax.scan(add_turn, nothing[0], work)
     received, info = lax.psum(total, CLIENTS)
     if mixing is None:
@@ -128,8 +112,7 @@ def one_phase(
         received = rounds.hand_on(mixing, draw.active, jax.tree.map(turns.of_all_devices, messages))
     else:
         received = rounds.add_noise(key, mixing, received)
-    where = jnp.where(draw.active, kept, LARGEST)  # a write out of range is dropped
-    clients = jax.tree.map(lambda old, new: old.at[where].set(turns.of_all_devices(new), mode="drop"), clients, states)
+    clients = table.returned(clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
     energy = jnp.square(mixing.transmit * turns.of_all_devices(norms))
     bits, seen = jax.tree.map(turns.of_all_devices, (bits, seen))

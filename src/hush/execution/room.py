@@ -23,13 +23,14 @@ class Work(NamedTuple):
     members: int  # of one lane: clients who may take part, in all phases
     example_bytes: int
     client_bytes: int  # beside the examples
-    state_bytes: int  # of one client, in all lanes
+    states: int  # of one device: clients of all its lanes whose states lie there
+    state_bytes: int  # of one client of one lane
 
 
 def rounds_of_window(work: Work, mean_size: float, most: int) -> int:
     """How many rounds one window should be of."""
     by_data = DATA_BYTES // max(1, int(work.usual * (mean_size * work.example_bytes + work.client_bytes)))
-    by_states = STATE_BYTES // max(1, work.members * work.state_bytes)
+    by_states = STATE_BYTES // max(1, work.states * work.state_bytes)
     return max(1, min(most, by_data, by_states))
 
 

@@ -2,7 +2,7 @@
 
 Two windows are there at once: the one that is computed, and the next, which a thread reads. What clients remember is
 fetched when a window begins and kept when it ends, since the one before may have changed it. Of several processes each
-reads the data of those who are on its own devices, and process 0 keeps what clients remember.
+reads the data of those who are on its own devices, and has what its part of them remember, which process 0 keeps.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hush.core.check import LARGEST
@@ -24,6 +23,7 @@ from hush.execution.building import Builder, Built
 from hush.execution.memories import PREFIX, Memories
 from hush.execution.phase import Layout
 from hush.execution.resident import whole_states
+from hush.execution.table import Table
 from hush.execution.window import Window
 
 Array = np.ndarray[Any, Any]
@@ -46,8 +46,9 @@ class Streamed:
 
         `path` is the file in which they do; `allowance` [lanes, N] after how many rounds a client takes part no more.
         """
-        self._layout, self._dimension, self._is_stored = layout, dimension(problem), problem.is_stored
+        self._layout, self._is_stored = layout, problem.is_stored
         self.memories = Memories(initial, problem.population.clients, path)
+        self._table = Table(self.memories, layout.mesh, dimension(problem))
         self._builder = Builder(algorithm, problem, keys, layout, self.memories.record_bytes)
         self._reader = ThreadPoolExecutor(1, "hush-reader")
         self._initial, self._allowance = initial, allowance
@@ -71,7 +72,7 @@ class Streamed:
         found = self._now = self._next.result()
         assert found.first == number  # a run goes through all rounds, and each restart begins anew
         self._next = None
-        return found.parts, found.window, self.remembered(found.members)
+        return found.parts, found.window, self._table.bring(self._table.dealt(found.members))
 
     def expect(self, number: int) -> None:
         """The round with this number will be computed soon: if that is late in this window, begin with the next."""
@@ -97,21 +98,10 @@ class Streamed:
     def last(self, rounds: int | None) -> None:
         self._builder.last = rounds
 
-    def remembered(self, members: Array) -> Any:
-        """What these clients [lanes, M] remember, on the devices."""
-        found = hosts.told(self.nothing(members), lambda: self.memories.gather(members))
-        return mesh.place_state(found, self._layout.mesh, self._dimension)
-
-    def nothing(self, members: Array) -> Any:
-        """What these clients [lanes, M] remember, by its shapes."""
-        shape = lambda leaf: jax.ShapeDtypeStruct((*members.shape, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
-        return jax.tree.map(shape, self._initial)
-
     def keep(self, states: Any) -> None:
         """Write down what the clients of this window remember."""
-        if self._now is not None and self.memories.any:
-            members, found = self._now.members, hosts.fetch(states)
-            hosts.first(lambda: self.memories.scatter(members, found))
+        if self._now is not None:
+            self._table.take_back(self._table.dealt(self._now.members), states)
 
     def checkpoint(self, states: Any) -> dict[str, Array]:
         self.keep(states)
@@ -119,19 +109,19 @@ class Streamed:
 
     def restore(self, state: Mapping[str, Array], client_rounds: Array) -> Any:
         if f"{PREFIX}lane" in state:
-            self.memories.restore(state)
+            hosts.first(lambda: self.memories.restore(state))
         else:
             clients = whole_states(state, self._initial, len(self._builder.sizes))
-            for lane, took_part in enumerate((client_rounds > 0).max(0)):
-                leaves = [leaf[lane][took_part] for leaf in jax.tree.leaves(clients)]
-                if hosts.speaks():
-                    self.memories.scatter_lane(lane, np.flatnonzero(took_part), leaves)
+            hosts.first(lambda: self._keep_whole(clients, (client_rounds > 0).max(0)))
         self._begin(client_rounds)
-        return self.nobody()
+        return jax.tree.map(lambda leaf: leaf[:, None], self._initial)  # of nobody, until the first window
 
-    def nobody(self) -> Any:
-        """What lies on the devices before the first window."""
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf[:, None]), self._initial)
+    def _keep_whole(self, clients: Any, took_part: Array) -> None:
+        """Write down what all clients [lanes, N, …] remember, of those who took part [lanes, N]."""
+        for lane, who in enumerate(took_part):
+            self.memories.scatter_lane(
+                lane, np.flatnonzero(who), [leaf[lane][who] for leaf in jax.tree.leaves(clients)]
+            )
 
     def saved(self) -> None:
         self.memories.saved()
@@ -148,11 +138,11 @@ class Streamed:
         lanes, room, devices = self._builder.lanes, self._builder.room, self._layout.mesh.shape[mesh.CLIENTS]
         found: dict[str, Array] = {}
         for parts, _, row in self._builder.everybody():
-            members = np.full((lanes, devices * room.clients), LARGEST, np.int64)
-            members[:, : sum(map(len, row))] = np.concatenate(row)
-            window = self._builder.window(0, (), members)
-            here = state._replace(clients=self.remembered(members))
-            measured = engine.measure_clients(inputs._replace(problem=parts, window=window), here)
+            members = np.full((lanes, devices, room.clients), LARGEST, np.int64)
+            for device, clients in enumerate(row):
+                members[:, device, : len(clients)] = clients
+            here = state._replace(clients=self._table.bring(members.reshape(lanes, -1)))
+            measured = engine.measure_clients(inputs._replace(problem=parts, window=None), here, apart=True)
             for name, values in hosts.fetch(measured).items():
                 each = values.reshape(lanes, room.clients, devices)
                 whole = found.setdefault(name, np.zeros((lanes, len(self._builder.sizes)), each.dtype))
