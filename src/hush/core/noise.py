@@ -84,7 +84,7 @@ def _float(word: jax.Array) -> jax.Array:
 
 
 def _cosine_and_sine(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Within an eighth of a turn, to the last digit of float32, by the polynomials of Cephes: XLA's are not vectorised."""
+    """Within an eighth of a turn, to the last digits of float32, by Cephes' polynomials: XLA's are not vectorised."""
     s = x * x
     cosine = 1 + s * (-0.5 + s * (4.166664568e-2 + s * (-1.388731625e-3 + s * 2.443315712e-5)))
     return cosine, x * (1 + s * (-1.6666654611e-1 + s * (8.3321608736e-3 - s * 1.9515295891e-4)))

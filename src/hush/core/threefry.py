@@ -1,7 +1,7 @@
 """Threefry-2x32, the cipher behind every key, written out.
 
-JAX's own is the same cipher. On a CPU it is a loop whose every turn goes through memory, and of the two words of a block
-one is kept; written out, a block stays in registers and both its words are there.
+JAX's own is the same cipher. On a CPU it is a loop whose every turn goes through memory, and of the two words of a
+block one is kept; written out, a block stays in registers and both its words are there.
 """
 
 import jax
