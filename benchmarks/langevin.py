@@ -3,6 +3,7 @@
     python benchmarks/langevin.py               # on the CPU
     python benchmarks/langevin.py --turns 3     # a quick look
     python benchmarks/langevin.py --device      # hush on an accelerator, the loops on that machine's CPU
+    taskset -c 0 python benchmarks/langevin.py --busy   # the Gaussian in processor time, where other work runs
 
 A client-step is one step of one client of one chain. Two targets: a Gaussian in two dimensions (50 clients, 300 chains)
 beside NumPy over all chains and clients at once; softmax regression on data of MNIST's shape (10 clients of 6,000,
@@ -38,6 +39,7 @@ HERE = Path(__file__).resolve().parent
 CHAINS, LR = 300, 1e-7  # of the Gaussian
 CLIENTS, SIZE, INPUTS, CLASSES, BATCH = 10, 6000, 784, 10, 200  # of softmax regression
 RATE, TEMPERATURE = 1e-6, 0.05
+Clock = Callable[[], float]
 Contender = tuple[Callable[[], None], int]  # what is timed, and how many client-steps it is
 
 
@@ -81,7 +83,7 @@ def numpy_gaussian(problem, steps: int, rounds: int, correlation: float = 0.0) -
     return turn, rounds * steps * CHAINS * clients
 
 
-def gaussian(turns: int, at_once: int) -> list[dict]:
+def gaussian(turns: int, at_once: int, clock: Clock = time.perf_counter) -> list[dict]:
     problem = hush.tasks.gaussian_posterior()
     rounds = {100: 5, 10: 40, 1: 64}
 
@@ -91,7 +93,7 @@ def gaussian(turns: int, at_once: int) -> list[dict]:
     lines = []
     for steps, contender in zip(rounds, together(mine, rounds, at_once), strict=True):
         contenders = {f"hush, {CHAINS} chains": contender, "NumPy loop": numpy_gaussian(problem, steps, rounds[steps])}
-        lines += in_turns("Gaussian", steps, contenders, turns)
+        lines += in_turns("Gaussian", steps, contenders, turns, clock)
     return lines
 
 
@@ -179,15 +181,17 @@ def together(make: Callable, all_: Iterable, at_once: int) -> list[Contender]:
         return list(pool.map(make, all_))
 
 
-def in_turns(target: str, steps: int, contenders: dict[str, Contender], turns: int) -> list[dict]:
+def in_turns(
+    target: str, steps: int, contenders: dict[str, Contender], turns: int, clock: Clock = time.perf_counter
+) -> list[dict]:
     """Every contender once a turn; the first does not count."""
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(turns + 1):
         for name, (turn, client_steps) in contenders.items():
-            begin = time.perf_counter()
+            begin = clock()
             turn()
             if number:
-                rates[name].append(client_steps / (time.perf_counter() - begin))
+                rates[name].append(client_steps / (clock() - begin))
     rivals = [name for name in contenders if not name.startswith("hush")]
     return [
         {
@@ -207,10 +211,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=9, help="how often each is timed (default: 9)")
     parser.add_argument("--device", action="store_true", help="many chains, for an accelerator")
+    parser.add_argument("--busy", action="store_true", help="processor time, of the Gaussian alone; best on one core")
     options = parser.parse_args()
     at_once = 8 if options.device else 1
     rounds = {1: 64, 8: 64, 64: 40, 256: 20} if options.device else {1: 20, 8: 3}
-    lines = gaussian(options.turns, at_once) + softmax(options.turns, at_once, rounds)
+    lines = gaussian(options.turns, at_once, time.process_time if options.busy else time.perf_counter)
+    lines += [] if options.busy else softmax(options.turns, at_once, rounds)
     print(f"{'target':9} {'K':>4} {'':30} {'million/s':>10} {'µs':>9}  rate over the loops")
     for line in lines:
         rate = line["client_steps_per_second"]
@@ -226,7 +232,8 @@ def main() -> None:
         "python": platform.python_version(),
         "jax": jax.__version__,
     }
-    results = HERE / "results" / f"langevin{'_device' if options.device else ''}.json"
+    kind = "_device" if options.device else "_busy" if options.busy else ""
+    results = HERE / "results" / f"langevin{kind}.json"
     results.parent.mkdir(exist_ok=True)
     results.write_text(json.dumps({"machine": machine, "turns": options.turns, "lines": lines}, indent=1))
     print(f"written to {results.relative_to(HERE.parent)}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
     python benchmarks/per_example.py               # everything
     python benchmarks/per_example.py --turns 5     # a quick look
+    taskset -c 0 python benchmarks/per_example.py --busy   # whole rounds in processor time, where other work runs
 
 Steps are those of local training, 32 in one compiled call, on one core. Opacus takes the same steps in a process of its
 own with one thread and in another with two, and the faster counts. All contenders take turns, and a ratio is the median
@@ -189,7 +190,7 @@ def ratio(mine: list[float], other: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(mine, other, strict=True))
 
 
-def rounds(turns: int) -> list[dict]:
+def rounds(turns: int, clock: Callable[[], float] = time.perf_counter) -> list[dict]:
     workload = workloads.find("W2")
     problem = hush_workloads.as_problem(workload, workloads.generate(workload))
     plain = hush.fedavg(
@@ -210,9 +211,9 @@ def rounds(turns: int) -> list[dict]:
 
     def timed(simulation: Simulation) -> Turn:
         def turn() -> dict:
-            begin = time.perf_counter()
+            begin = clock()
             simulation.advance(1)
-            return {"seconds": time.perf_counter() - begin}
+            return {"seconds": clock() - begin}
 
         return turn
 
@@ -227,14 +228,17 @@ def rounds(turns: int) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=9, help="how often each is timed (default: 9)")
-    turns = parser.parse_args().turns
+    parser.add_argument("--busy", action="store_true", help="processor time, of whole rounds alone; best on one core")
+    options = parser.parse_args()
+    turns = options.turns
     warnings.simplefilter("ignore")  # jax-privacy calls a function of optax that has been renamed since
-    processes = opacus_processes()
-    lines = [line for model in one_client.MODELS for line in steps(model, processes, turns)]
+    processes = {} if options.busy else opacus_processes()
+    models = () if options.busy else one_client.MODELS
+    lines = [line for model in models for line in steps(model, processes, turns)]
     for process in processes.values():
         process.stdin.close()
         process.wait()
-    whole = rounds(max(3, turns // 3))
+    whole = rounds(max(3, turns // 3), time.process_time if options.busy else time.perf_counter)
     print(f"{f'a step of {one_client.BATCH}':9} {'':34} {'ms':>8} {'/ not clipped':>14} {'/ clipped':>10} {'moved':>8}")
     for line in lines:
         print(

@@ -9,6 +9,7 @@ from jax import random
 
 import hush
 from hush.core.keys import at, root
+from hush.core.noise import normal
 from hush.execution.simulation import Simulation
 
 ROUNDS, STEPS, LR = 5, 3, 0.05
@@ -172,11 +173,8 @@ def test_fedavgm(matrices, quadratic):
 def langevin_noise(number, client, steps, common):
     """The noise of each step by its address: a client's own, or the one that all clients share."""
     at_round = at(root(0), "repetition", 0, "round", number, "phase", 0)
-    if common:
-        keys = [at(at_round, "common", t) for t in range(steps)]
-    else:
-        keys = [at(at_round, "client", client, "local", "direction", 0, t) for t in range(steps)]
-    return [np.asarray(random.normal(key, (3,)), float) for key in keys]
+    key = at(at_round, "common") if common else at(at_round, "client", client, "local", "direction", 0)
+    return [np.asarray(normal(key, t, (3,)), float) for t in range(steps)]
 
 
 @pytest.mark.slow

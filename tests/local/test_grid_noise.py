@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from clipped_cases import case
-from jax import random
 from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import hush
 from hush.core.grid import Grid
-from hush.core.keys import at, root
+from hush.core.keys import root
+from hush.core.noise import normal
 from hush.local import ClippedPerExample, LocalSGD, Perturbed, Subset
 
 ROWS, WEIGHTS = jnp.arange(8), jnp.where(jnp.arange(8) < 5, 0.2, 0.0)
@@ -40,10 +40,10 @@ def test_every_leaf_of_a_step_lies_on_one_grid_with_its_deviation():
     assert all(np.abs(a - b).max() > 1e-3 for i, a in enumerate(first) for b in first[:i])
 
 
-def test_without_a_grid_the_noise_is_the_floats_it_was():
+def test_without_a_grid_every_leaf_has_a_draw_of_the_step():
     found, silent = leaves(None), leaves(None, 0.0)
     for j, (leaf, quiet) in enumerate(zip(found, silent, strict=True)):
-        noise = np.float32(DEVIATION) * random.normal(at(root(2), "noise", j), leaf.shape)
+        noise = np.float32(DEVIATION) * normal(root(2), j, leaf.shape)
         np.testing.assert_allclose(leaf, quiet + np.asarray(noise, float), rtol=1e-5, atol=1e-6)
 
 

@@ -7,6 +7,7 @@ import pytest
 import hush
 from hush.cohort import SchemeII
 from hush.core.keys import at, root
+from hush.core.noise import normal
 from hush.execution.simulation import Simulation
 from hush.local import Langevin, LocalSGD
 
@@ -25,13 +26,11 @@ def test_noise_and_gradient_go_with_one_over_the_share(target):
     rule = LocalSGD(1e-3, steps=1, direction=(Langevin(2.0),))
     x = np.array([0.5, -1.0])
     told = {"model": jnp.asarray(x, jnp.float32), "round": jnp.int32(0), "common": root(9)}
-    from jax import random
-
     for c, share in enumerate([0.1, 0.3, 0.6]):
         key = at(root(1), c)
         sent, _, _ = rule(key, told, {}, target.client(c))
         A, m = (np.asarray(target.data[name][c], float) for name in ("precision", "mean"))
-        noise = np.asarray(random.normal(at(key, "direction", 0, 0), (2,)), float)
+        noise = np.asarray(normal(at(key, "direction", 0), 0, (2,)), float)
         expected = -1e-3 * A @ (x - m) / share + np.sqrt(2 * 1e-3 * 2.0 / share) * noise
         np.testing.assert_allclose(sent["update"], expected, rtol=1e-4, atol=1e-6)
 

@@ -1,7 +1,8 @@
 """Randomness is an address, never a stream.
 
 Every draw comes from `(seed, repetition, round, client, purpose[, step])`, folded into one key. It does not depend on
-who else was sampled, on how the cohort was cut in pieces, on the number of devices, or on resuming.
+who else was sampled, on how the cohort was cut in pieces, on the number of devices, or on resuming. The noise of local
+steps has its key at the address of the client's round, and counts from there: see `hush.core.noise`.
 """
 
 import os

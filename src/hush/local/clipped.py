@@ -8,8 +8,8 @@ from jax import lax
 
 from hush.core.check import at_least, clipping_bound, integer, scalar
 from hush.core.grid import Grid, check_grid
-from hush.core.keys import Key, at
-from hush.core.noise import gaussian
+from hush.core.keys import Key
+from hush.core.noise import noisy
 from hush.core.problem import ClientData, Params
 from hush.local.sgd import Oracle
 
@@ -58,7 +58,7 @@ class ClippedPerExample(Oracle):
     def __call__(self, key: Key, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
         gradient = self._clipped(params, rows, weights, data)
         deviation = self.noise_multiplier * (2 * self.bound * jnp.max(weights))
-        return _noisy(key, gradient, deviation) if self.grid is None else self.grid.noisy(key, gradient, deviation)
+        return noisy(key, deviation, gradient) if self.grid is None else self.grid.noisy(key, gradient, deviation)
 
     def _clipped(self, params: Params, rows: jax.Array, weights: jax.Array, data: ClientData) -> Params:
         if self.microbatch is None or self.microbatch >= len(rows):
@@ -70,10 +70,3 @@ class ClippedPerExample(Oracle):
         padding = -len(rows) % self.microbatch  # empty places: row 0, with weight 0
         cut = lambda array: jnp.pad(array, (0, padding)).reshape(-1, self.microbatch)  # noqa: E731
         return lax.scan(add, jax.tree.map(jnp.zeros_like, params), (cut(rows), cut(weights)))[0]
-
-
-def _noisy(key: Key, gradient: Params, deviation: jax.Array) -> Params:
-    """Every number with Gaussian noise of this standard deviation, every leaf's from an address of its own."""
-    leaves, structure = jax.tree.flatten(gradient)
-    noisy = [leaf + gaussian(at(key, "noise", j), deviation, leaf) for j, leaf in enumerate(leaves)]
-    return jax.tree.unflatten(structure, noisy)

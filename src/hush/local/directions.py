@@ -22,10 +22,10 @@ class Step(NamedTuple):
 
     >>> import hush
     >>> hush.local.Step._fields  # what a direction is told of a step
-    ('key', 'number', 'lr')
+    ('round_key', 'number', 'lr')
     """
 
-    key: Key  # of this client's step alone
+    round_key: Key  # the same at every step: draw `number` of it (hush.core.noise), or from an address with the number
     number: jax.Array  # from 0
     lr: jax.Array
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from hush.core.check import at_least, at_most, positive
 from hush.core.contract import Cohort, State
 from hush.core.flat import ravel
-from hush.core.keys import Key, at
+from hush.core.keys import Key
 from hush.core.noise import gaussian
 from hush.core.problem import ClientData, Params, Population
 from hush.local.directions import Direction, Step
@@ -67,8 +67,8 @@ class Langevin(Direction):
 
     def __call__(self, step: Step, gradient: Params, params: Params, context: Round) -> Params:
         flat, unravel = ravel(params)
-        common = gaussian(at(context.common, step.number), jnp.asarray(self.correlation), flat)
-        own = gaussian(step.key, jnp.sqrt(1 - self.correlation**2) * context.spread, flat)
+        common = gaussian(context.common, step.number, jnp.asarray(self.correlation), flat)
+        own = gaussian(step.round_key, step.number, jnp.sqrt(1 - self.correlation**2) * context.spread, flat)
         noise = unravel(jnp.sqrt(2 * self.temperature / step.lr) * (common + own))
         potential = jax.tree.map(lambda g, x: context.examples * g + self.prior * x, gradient, params)
         return jax.tree.map(jnp.subtract, potential, noise)

@@ -163,13 +163,15 @@ class LocalSGD(LocalRule):
         steps = self.count(data.size if smallest < largest else largest)
         rows, weights = self.batches(at(key, "batch"), int(self.count(largest)), data)
         contexts = [turn.begin(broadcast, memory, data) for turn in self.direction]
+        # Addresses of the round: a compiler does not take them out of the loop.
+        oracle_key, turns = at(key, "oracle"), [at(key, "direction", j) for j in range(len(self.direction))]
 
         def step(t: jax.Array, now: tuple[Params, Any]) -> tuple[Params, Any]:
             y, moments = now
-            direction = self.oracle(at(key, "oracle", t), y, rows[t], weights[t], data)
+            direction = self.oracle(at(oracle_key, t), y, rows[t], weights[t], data)
             lr = self.learning_rate(broadcast, t)
-            for j, (turn, context) in enumerate(zip(self.direction, contexts, strict=True)):
-                direction = turn(Step(at(key, "direction", j, t), t, lr), direction, y, context)
+            for turn, round_key, context in zip(self.direction, turns, contexts, strict=True):
+                direction = turn(Step(round_key, t, lr), direction, y, context)
             if self.optimiser is not None:
                 return self.optimiser.step(direction, moments, y, lr)
             return jax.tree.map(lambda y, g: y - lr * g, y, direction), ()
