@@ -1,0 +1,180 @@
+"""`audit`: does the ε hold? Attack what is trained, and put both sides of ε beside each other."""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace as replaced
+from pathlib import Path
+from typing import Any
+
+from hush.audits.answer import Audit
+from hush.audits.bounds import CONFIDENCE
+from hush.audits.claims import ADVERSARIES, Claim, asserted, claim_of, nothing_claimed
+from hush.audits.findings import Finding
+from hush.audits.folder import AuditFolder
+from hush.audits.methods import METHODS, Asked, why_not
+from hush.audits.writing import write
+from hush.core.algorithm import Algorithm, InTurn, name_of
+from hush.core.check import flag, integer, known
+from hush.core.check import seed as check_seed
+from hush.core.problem import Problem
+from hush.privacy import NoGuarantee, describe
+from hush.privacy.releases import fraction
+from hush.privacy.shown import rounded_up
+from hush.runs.progress import Stages
+from hush.stopping import Stopping, StopRequested, listening
+from hush.store.fingerprint import Fingerprint, fingerprint
+from hush.store.lock import locked
+from hush.version import __version__
+
+DELTA = 1e-5
+LEAST_LANES = 8  # of which no bound could be made
+# What is audited where nobody says what is claimed.
+UNIT, RELATION, TRUST = "client", "replace", "server"
+
+
+def audit(
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    rounds: int,
+    *,
+    epsilon: float | None = None,
+    delta: float = DELTA,
+    unit: str | None = None,
+    trust: str | None = None,
+    methods: Sequence[str] = ("pairs",),
+    adversary: str | Sequence[str] | None = None,
+    lanes: int | None = None,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    replace: bool = False,
+    progress: bool = True,
+) -> Audit:
+    """Attack what `algorithm` trains, and hold the ε that is claimed to what the attacks prove.
+
+    epsilon, delta      the claim: what the accountant says at this δ; with an `epsilon`, that this one holds
+    unit, trust         of the claim, as in `hush.privacy.describe`
+    methods             which attacks: pairs, canaries, membership, reconstruction, exposure
+    adversary           what it sees, a name from `hush.audits.ADVERSARIES` or several; the strongest that the claim
+                        covers if none is named. One that it does not cover refutes nothing
+    lanes, seed         how many runs an attack makes, and from which seed
+    confidence          with which all lower bounds of the audit hold together
+    folder, resume      keep every measurement as it comes, and go on from those that are there
+    progress            show which attack is at work
+    """
+    for name, value in (("resume", resume), ("replace", replace), ("progress", progress)):
+        flag(name, value)
+    integer("rounds", rounds)
+    check_seed("seed", seed)
+    if lanes is not None:
+        integer("lanes", lanes, LEAST_LANES)
+    if not 0.5 < confidence < 1:
+        raise ValueError(f"confidence must be a number above 0.5 and below 1, found {confidence}")
+    attacks = _attacks(methods, adversary, problem)
+    claim = claim_for(algorithm, problem, rounds, epsilon=epsilon, delta=delta, unit=unit, trust=trust)
+    # All bounds are to hold together, so the chance that one of them is wrong is shared out among them.
+    share = 1 - (1 - confidence) / max(sum(METHODS[name].bounds for name, _ in attacks), 1)
+    files = None if folder is None else AuditFolder(folder)
+    asked = Asked(algorithm, problem, rounds, claim, None, share, seed, lanes, files)
+    with listening() as stopping, nullcontext() if files is None else locked(files.path):
+        if files is not None:
+            files.begin(_identity(asked), resume, replace)
+        began = time.perf_counter()
+        with Stages(len(attacks), enabled=progress) as stages:
+            results, stopped = _carried_out(attacks, asked, stages, stopping)
+        answer = _answer(asked, results, time.perf_counter() - began, stopped is None)
+        if files is not None:
+            answer = write(answer, files)
+        if stopped is not None:
+            raise stopped
+    return answer
+
+
+def claim_for(
+    algorithm: Algorithm | InTurn,
+    problem: Problem,
+    rounds: int,
+    *,
+    epsilon: float | None = None,
+    delta: float = DELTA,
+    unit: str | None = None,
+    trust: str | None = None,
+) -> Claim:
+    """What an audit is held to: an `epsilon` that is asserted, or what the accountant says, or nothing."""
+    fraction("delta", delta)
+    try:
+        described = describe(algorithm, problem, rounds, unit=unit, trust=trust)
+    except NoGuarantee as refusal:
+        about = {"unit": unit or UNIT, "relation": RELATION, "trust": trust or TRUST}
+        none = nothing_claimed(delta, **about) if epsilon is None else asserted(epsilon, delta, **about)
+        return replaced(none, words=dict(none.words) | {"why the accountant claims nothing": str(refusal)})
+    proved = claim_of(described, delta)
+    if epsilon is None:
+        return proved
+    claim = asserted(epsilon, delta, unit=proved.unit, relation=proved.relation, trust=proved.trust)
+    said = {"what the accountant claims": f"ε = {rounded_up(proved.epsilon)} at δ = {delta:g}"}
+    return replaced(claim, words=dict(claim.words) | said | dict(proved.words))
+
+
+def _attacks(
+    methods: Sequence[str], adversary: str | Sequence[str] | None, problem: Problem
+) -> list[tuple[str, str | None]]:
+    """Every attack with what its adversary sees; those that do not fit are refused before any work."""
+    names = [methods] if isinstance(methods, str) else list(dict.fromkeys(methods))
+    if not names:
+        raise ValueError(f"an audit needs a method, known: {', '.join(METHODS)}")
+    for name in names:
+        known("method", name, METHODS)
+        if reason := why_not(name, problem):
+            raise ValueError(reason)
+    seen = (adversary,) if adversary is None or isinstance(adversary, str) else tuple(dict.fromkeys(adversary))
+    for each in seen:
+        if each is not None:
+            known("adversary", each, ADVERSARIES)
+    return [(name, each) for name in names for each in (seen if METHODS[name].bounds else (None,))]
+
+
+def _carried_out(
+    attacks: Sequence[tuple[str, str | None]], asked: Asked, stages: Stages, stopping: Stopping
+) -> tuple[list[tuple[str, Any]], StopRequested | None]:
+    """What each attack found; where it is told to stop, those that had come to an end."""
+    results: list[tuple[str, Any]] = []
+    try:
+        for number, (name, adversary) in enumerate(attacks):
+
+            def show(done: float, words: str, number: int = number, name: str = name) -> None:
+                stopping.check()
+                stages.show(number + done, name, words)
+
+            show(0.0, METHODS[name].words)
+            results.append((name, METHODS[name].attack(replaced(asked, adversary=adversary), show)))
+    except StopRequested as request:
+        if not results:
+            raise
+        return results, request
+    return results, None
+
+
+def _answer(asked: Asked, results: Sequence[tuple[str, Any]], seconds: float, complete: bool) -> Audit:
+    """The results as an answer. What has more to show than a bound may have found one, too."""
+    clients = asked.problem.population.clients
+    findings = [getattr(result, "finding", result) for _, result in results]
+    return Audit(
+        what=f"{name_of(asked.algorithm) or 'an algorithm'}, {asked.rounds} rounds, {clients:,} clients",
+        rounds=asked.rounds,
+        claim=asked.claim,
+        findings=tuple(each for each in findings if isinstance(each, Finding)),
+        others={name: result for name, result in results if not isinstance(result, Finding)},
+        seconds=seconds,
+        complete=complete,
+    )
+
+
+def _identity(asked: Asked) -> Fingerprint:
+    """What measurements depend on: with anything else, they mean something else."""
+    claim = asked.claim
+    about = {name: getattr(claim, name) for name in ("delta", "unit", "relation", "trust")}
+    run = {"rounds": asked.rounds, "seed": asked.seed, "lanes": asked.lanes, "hush": __version__}
+    return fingerprint(asked.algorithm, asked.problem, about | run)

@@ -1,0 +1,84 @@
+"""The folder of an audit: what was measured, kept as it comes, and the answer at the end."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hush.store import Unreadable, atomically
+from hush.store.audits import IDENTITY, MEASURED, OWN
+from hush.store.fingerprint import Fingerprint
+from hush.store.reading import load_archive
+
+Array = np.ndarray[Any, Any]
+
+KEY = "key"  # under which a file of measurements says what it holds
+
+
+class AuditFolder:
+    """Files of one audit, which only who has it locked may write; attacks keep what they measure by `get` and `put`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def begin(self, identity: Fingerprint, resume: bool = False, replace: bool = False) -> None:
+        """Claim the folder; to go on, only with what it was begun with."""
+        there = (self.path / IDENTITY).is_file()
+        if there and resume:
+            self._check(identity)
+            return
+        if there and not replace:
+            raise ValueError(f"{self.path} already holds an audit; resume it, replace it, or choose another folder")
+        others = [path.name for path in self.path.iterdir() if not self._is_own(path)]
+        if others and not there:
+            raise ValueError(f"{self.path} holds {others[0]}, which no audit wrote; choose another folder")
+        if resume:
+            raise ValueError(f"{self.path} holds no audit to resume")
+        for path in [*self.path.glob(MEASURED), *(self.path / name for name in OWN)]:
+            path.unlink(missing_ok=True)
+        self._write_arrays(IDENTITY, identity.state())
+
+    def get(self, key: Any) -> dict[str, Array] | None:
+        """What was measured under a key; None where nothing was."""
+        name = _file_of(key)
+        if not (self.path / name).is_file():
+            return None
+        found = load_archive(self.path, name)
+        if str(found.pop(KEY, "")) != _said(key):
+            raise Unreadable(f"{self.path / name} holds another measurement than its name says")
+        return found
+
+    def put(self, key: Any, arrays: Mapping[str, Array]) -> None:
+        """Keep what was measured: from now on it is there whole."""
+        self._write_arrays(_file_of(key), {KEY: np.array(_said(key)), **arrays})
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of the answer, whole."""
+        path = self.path / name
+        atomically(path, lambda file: file.write(text.encode()))
+        return path
+
+    def _write_arrays(self, name: str, arrays: Mapping[str, Array]) -> None:
+        atomically(self.path / name, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+
+    def _is_own(self, path: Path) -> bool:
+        return path.name in OWN or path.match(MEASURED) or path.name.startswith(".")
+
+    def _check(self, identity: Fingerprint) -> None:
+        try:
+            before = Fingerprint.restore(load_archive(self.path, IDENTITY))
+        except (KeyError, ValueError) as error:
+            raise Unreadable(f"{self.path / IDENTITY} is damaged: {error}") from error
+        if different := before.differences(identity):
+            raise ValueError(f"{self.path} holds another audit: different are {', '.join(different)}")
+
+
+def _said(key: Any) -> str:
+    return json.dumps(key, default=str)
+
+
+def _file_of(key: Any) -> str:
+    return MEASURED.replace("*", hashlib.blake2b(_said(key).encode(), digest_size=8).hexdigest())
