@@ -78,20 +78,21 @@ class Audit:
         first = self.strongest
         if first is None:
             return "No attack here ends in a bound on ε."
+        claim = first.claim
         proved = (
-            f"ε is at least {rounded_down(first.bound)} at δ = {self.claim.delta:g}, with {first.confidence:.4g} "
-            f"confidence, against who sees {ADVERSARIES[first.adversary]} ({about(self.claim)})"
+            f"ε is at least {rounded_down(first.bound)} at δ = {claim.delta:g}, with {first.confidence:.4g} "
+            f"confidence, against who sees {ADVERSARIES[first.adversary]} ({about(claim)})"
         )
         if first.refuted:
             worst = max((each for each in first.bounds if each.refutes), key=lambda each: each.epsilon - each.claimed)
-            at = "" if worst.delta == self.claim.delta else f" at δ = {worst.delta:g}"
+            at = "" if worst.delta == claim.delta else f" at δ = {worst.delta:g}"
             said = f"ε ≤ {rounded_up(worst.claimed)}{at} is claimed, and ε ≥ {rounded_down(worst.epsilon)} was shown"
             return f"The claim is refuted: {said}. {proved}."
         if not first.covered:
             return f"{proved}: the claim is not about this adversary."
-        if self.claim.epsilon == inf:
+        if claim.epsilon == inf:
             return f"{proved}. Nothing is claimed, so nothing is refuted."
-        return f"{proved}; ε ≤ {rounded_up(self.claim.epsilon)} is claimed, and is not refuted. That is no proof of it."
+        return f"{proved}; ε ≤ {rounded_up(claim.epsilon)} is claimed, and is not refuted. That is no proof of it."
 
     def save(self, folder: str | Path, replace: bool = False) -> "Audit":
         """Write the answer into a folder: audit.json, audit.csv, and a page that opens anywhere."""

@@ -28,9 +28,9 @@ from hush.store.lock import locked
 from hush.version import __version__
 
 DELTA = 1e-5
-LEAST_LANES = 8  # of which no bound could be made
+LEAST_LANES = 64  # fewer could not show anything
 # What is audited where nobody says what is claimed.
-UNIT, RELATION, TRUST = "client", "replace", "server"
+UNIT, TRUST = "client", "server"
 
 
 def audit(
@@ -73,11 +73,11 @@ def audit(
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must be a number above 0.5 and below 1, found {confidence}")
     attacks = _attacks(methods, adversary, problem)
-    claim = claim_for(algorithm, problem, rounds, epsilon=epsilon, delta=delta, unit=unit, trust=trust)
+    claim, proved = claim_for(algorithm, problem, rounds, epsilon=epsilon, delta=delta, unit=unit, trust=trust)
     # All bounds are to hold together, so the chance that one of them is wrong is shared out among them.
     share = 1 - (1 - confidence) / max(sum(METHODS[name].bounds for name, _ in attacks), 1)
     files = None if folder is None else AuditFolder(folder)
-    asked = Asked(algorithm, problem, rounds, claim, None, share, seed, lanes, files)
+    asked = Asked(algorithm, problem, rounds, claim, None, share, seed, lanes, files, proved)
     with listening() as stopping, nullcontext() if files is None else locked(files.path):
         if files is not None:
             files.begin(_identity(asked), resume, replace)
@@ -101,21 +101,26 @@ def claim_for(
     delta: float = DELTA,
     unit: str | None = None,
     trust: str | None = None,
-) -> Claim:
-    """What an audit is held to: an `epsilon` that is asserted, or what the accountant says, or nothing."""
+) -> tuple[Claim, bool]:
+    """What an audit is held to: an `epsilon` that is asserted, or what the accountant says, or nothing.
+
+    With it, whether the accountant says so.
+    """
     fraction("delta", delta)
     try:
         described = describe(algorithm, problem, rounds, unit=unit, trust=trust)
     except NoGuarantee as refusal:
-        about = {"unit": unit or UNIT, "relation": RELATION, "trust": trust or TRUST}
+        alone = unit != "example" and all(phase.cohort.independent for phase in algorithm.phases)
+        relation = "add-or-remove" if alone else "replace"
+        about = {"unit": unit or UNIT, "relation": relation, "trust": trust or TRUST}
         none = nothing_claimed(delta, **about) if epsilon is None else asserted(epsilon, delta, **about)
-        return replaced(none, words=dict(none.words) | {"why the accountant claims nothing": str(refusal)})
+        return replaced(none, words=dict(none.words) | {"why the accountant claims nothing": str(refusal)}), False
     proved = claim_of(described, delta)
     if epsilon is None:
-        return proved
+        return proved, True
     claim = asserted(epsilon, delta, unit=proved.unit, relation=proved.relation, trust=proved.trust)
     said = {"what the accountant claims": f"ε = {rounded_up(proved.epsilon)} at δ = {delta:g}"}
-    return replaced(claim, words=dict(claim.words) | said | dict(proved.words))
+    return replaced(claim, words=dict(claim.words) | said | dict(proved.words)), False
 
 
 def _attacks(

@@ -1,7 +1,6 @@
 """The folder of an audit: what was measured, kept as it comes, and the answer at the end."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,19 +40,19 @@ class AuditFolder:
             path.unlink(missing_ok=True)
         self._write_arrays(IDENTITY, identity.state())
 
-    def get(self, key: Any) -> dict[str, Array] | None:
+    def get(self, key: str) -> dict[str, Array] | None:
         """What was measured under a key; None where nothing was."""
         name = _file_of(key)
         if not (self.path / name).is_file():
             return None
         found = load_archive(self.path, name)
-        if str(found.pop(KEY, "")) != _said(key):
+        if str(found.pop(KEY, "")) != key:
             raise Unreadable(f"{self.path / name} holds another measurement than its name says")
         return found
 
-    def put(self, key: Any, arrays: Mapping[str, Array]) -> None:
+    def put(self, key: str, arrays: Mapping[str, Array]) -> None:
         """Keep what was measured: from now on it is there whole."""
-        self._write_arrays(_file_of(key), {KEY: np.array(_said(key)), **arrays})
+        self._write_arrays(_file_of(key), {KEY: np.array(key), **arrays})
 
     def write(self, name: str, text: str) -> Path:
         """A file of the answer, whole."""
@@ -76,9 +75,5 @@ class AuditFolder:
             raise ValueError(f"{self.path} holds another audit: different are {', '.join(different)}")
 
 
-def _said(key: Any) -> str:
-    return json.dumps(key, default=str)
-
-
-def _file_of(key: Any) -> str:
-    return MEASURED.replace("*", hashlib.blake2b(_said(key).encode(), digest_size=8).hexdigest())
+def _file_of(key: str) -> str:
+    return MEASURED.replace("*", hashlib.blake2b(key.encode(), digest_size=8).hexdigest())

@@ -1,8 +1,8 @@
 """The attacks by name: what each needs, and how it is asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,16 +12,32 @@ from hush.core.problem import Problem
 from hush.tasks.problem import Supervised
 
 Progress = Callable[[float, str], None]
+Array = np.ndarray[Any, Any]
 
 
 class Store(Protocol):
     """Where an attack keeps what it has measured."""
 
-    def get(self, key: Any) -> Mapping[str, np.ndarray[Any, Any]] | None:
+    def get(self, key: str) -> dict[str, Array] | None:
         """What was measured under a key; None where nothing was."""
 
-    def put(self, key: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def put(self, key: str, arrays: dict[str, Array]) -> None:
         """Keep what was measured."""
+
+
+class Part(NamedTuple):
+    """The measurements of one attack among those of others."""
+
+    of: Store
+    name: str
+
+    def get(self, key: str) -> dict[str, Array] | None:
+        """What this attack measured under a key; None where nothing was."""
+        return self.of.get(f"{self.name}: {key}")
+
+    def put(self, key: str, arrays: dict[str, Array]) -> None:
+        """Keep what it measured."""
+        self.of.put(f"{self.name}: {key}", arrays)
 
 
 @dataclass(frozen=True)
@@ -37,14 +53,14 @@ class Asked:
     seed: int
     lanes: int | None = None  # as many as the attack takes by itself
     measured: Store | None = None
+    proved: bool = False  # whether the claim is the accountant's, which an attack may ask again for its worst case
 
     @property
     def about(self) -> dict[str, Any]:
         """As every attack that ends in a bound takes it."""
         claim = self.claim
-        chosen = {} if self.lanes is None else {"lanes": self.lanes}
-        return chosen | {
-            "claim": claim,
+        return {
+            "claim": None if self.proved else claim,
             "delta": claim.delta,
             "unit": claim.unit,
             "trust": claim.trust,
@@ -67,9 +83,10 @@ class Method:
 def _pairs(asked: Asked, progress: Progress) -> Any:
     from hush.audits.pairs import audit_pairs
 
-    return audit_pairs(
-        asked.algorithm, asked.problem, asked.rounds, progress=progress, measured=asked.measured, **asked.about
-    )
+    chosen: dict[str, Any] = {} if asked.lanes is None else {"lanes": asked.lanes}
+    if asked.measured is not None:
+        chosen["measured"] = Part(asked.measured, f"pairs by {asked.adversary}")
+    return audit_pairs(asked.algorithm, asked.problem, asked.rounds, progress=progress, **chosen, **asked.about)
 
 
 def _canaries(asked: Asked, progress: Progress) -> Any:
