@@ -1,0 +1,229 @@
+"""The audit by neighbouring pairs: a claim held to what an adversary finds in thousands of runs with and without a unit.
+
+Jagielski, Ullman, Oprea, Auditing Differentially Private Machine Learning (NeurIPS 2020); Nasr et al., Tight Auditing
+of Differentially Private Machine Learning (USENIX Security 2023). Three parts of the lanes keep the bound honest: some
+choose the probe, more fit the attacks and choose one with its thresholds and δ, and the last, fresh, are counted.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from hush.audits.bounds import CONFIDENCE, best_threshold, clopper_pearson, held_to, were_it_gaussian
+from hush.audits.claims import ADVERSARIES, COVERED, Claim, claim_of
+from hush.audits.findings import Finding, Scores
+from hush.audits.pairs.arena import Arena, arena, seed_of
+from hush.audits.pairs.probes import Probe, pieces, probes
+from hush.audits.pairs.scores import Attack, Pair, attacks
+from hush.core.algorithm import Algorithm, InTurn
+from hush.core.check import integer, known
+from hush.core.problem import Population, Problem
+from hush.privacy import Description, EqualClients, describe
+from hush.privacy.releases import fraction
+
+LANES = 4096
+DIMENSION = 16
+DELTAS = (1e-3, 1e-2, 0.1)  # where the claim is held to as well: few lanes say much there
+MOST_AT_ONCE = 512
+
+Progress = Callable[[float, str], None]
+Array = np.ndarray[Any, Any]
+
+
+class Store(Protocol):
+    """Where finished chunks of lanes are kept, so that an audit can go on where it ended."""
+
+    def get(self, key: str) -> dict[str, Array] | None:
+        """The arrays kept by this name, if there are any."""
+
+    def put(self, key: str, arrays: dict[str, Array]) -> None:
+        """Keep them."""
+
+
+@dataclass
+class Lanes:
+    """Runs lanes of either world chunk by chunk, and tells how far it has come."""
+
+    arena: Arena
+    seed: int
+    chunk: int
+    chunks: int  # of the whole audit
+    progress: Progress | None
+    measured: Store | None
+    done: int = field(default=0)
+
+    def pair(self, part: str, number: int, probe: Probe, chunks: int) -> Pair:
+        """So many chunks of both worlds."""
+        worlds = ([self._one(part, number, probe, included, c) for c in range(chunks)] for included in (True, False))
+        return Pair(*(np.concatenate(world) for world in worlds))
+
+    def _one(self, part: str, number: int, probe: Probe, included: bool, chunk: int) -> Array:
+        address = (part, number, int(included), chunk)
+        key = f"{self.chunk}-lanes-" + "-".join(map(str, (*address, self.seed)))
+        kept = None if self.measured is None else self.measured.get(key)
+        if kept is None:
+            kept = {"seen": self.arena.run(probe, included, seed_of(self.seed, *address), self.chunk)}
+            if self.measured is not None:
+                self.measured.put(key, kept)
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done / self.chunks, f"{part}: {probe.name}")
+        return kept["seen"]
+
+
+def audit_pairs(
+    algorithm: Algorithm | InTurn,
+    on: Problem | Population | EqualClients,
+    rounds: int,
+    *,
+    claim: Claim | None = None,
+    delta: float | None = None,
+    unit: str | None = None,
+    trust: str | None = None,
+    adversary: str | None = None,
+    lanes: int = LANES,
+    dimension: int | None = None,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    progress: Progress | None = None,
+    measured: Store | None = None,
+) -> Finding:
+    """A lower bound on ε from so many runs with and without the worst unit, beside what is claimed.
+
+    on            whom the algorithm is for: their number and sizes count, and not what they hold
+    claim         what it is held to; without one, what `describe` says of `unit` and `trust`, at `delta`
+    adversary     what is seen, a name from `ADVERSARIES`; without one, the most that the claim covers
+    lanes         how many runs of either world are counted; about as many more choose what to count
+    dimension     of the crafted model: 16, or what the algorithm's pieces ask for
+    progress      is told how far it has come, from 0 to 1, and what is being done
+    measured      keeps finished chunks, by `get(key)` and `put(key, arrays)`
+
+    >>> import hush
+    >>> algorithm = hush.dp_fedavg(2, 4, clip=1.0, noise_multiplier=2.0, draw="cyclic", steps=1)
+    >>> finding = audit_pairs(algorithm, hush.privacy.EqualClients(4), rounds=2, delta=1e-5, lanes=256)
+    >>> finding.refuted, 0 <= finding.bound < finding.claim.epsilon
+    (False, True)
+    """
+    begun = perf_counter()
+    integer("lanes", lanes, 64)
+    fraction("confidence", confidence)
+    clients = on.population if isinstance(on, Problem) else on
+    size = dimension or asked_dimension(algorithm)
+    description = None
+    if claim is None:
+        if delta is None:
+            raise ValueError("an audit takes a claim, or a delta at which the accountant's is asked for; found neither")
+        description = describe(algorithm, clients, rounds, unit=unit, trust=trust, dimension=size)
+        claim = claim_of(description, delta, _worst_size(description, delta))
+    seen = COVERED[claim.trust][-1] if adversary is None else adversary
+    known("adversary", seen, ADVERSARIES)
+    here = _arena(algorithm, clients, rounds, claim, seen, description, size)
+    tried = probes(algorithm, size)
+    chunk = int(np.clip(lanes // 8, 32, MOST_AT_ONCE))
+    counted = -(-lanes // chunk)
+    fitted = max(2, counted // 2)
+    run = Lanes(here, seed, chunk, 2 * (2 * len(tried) + fitted + counted), progress, measured)
+
+    claimed = lru_cache(claim.epsilon_at)
+    deltas = [claim.delta, *(each for each in DELTAS if each > claim.delta)]
+    first = [_best(run.pair("probe", n, probe, 2), here, probe, claimed, deltas) for n, probe in enumerate(tried)]
+    number = int(np.argmax([found.worth for found in first]))
+    probe = tried[number]
+    best = _best(run.pair("fit", number, probe, fitted), here, probe, claimed, deltas)
+    fresh = run.pair("count", number, probe, counted)
+    scores = Scores(best.attack(fresh.included), best.attack(fresh.excluded))
+    bounds = held_to(claim, scores, best.choices, confidence)
+    words = f"{probe.name}; {best.name} score of {counted * chunk} lanes of either world"
+    estimate = were_it_gaussian(scores, claim.delta, confidence)
+    return Finding("pairs", seen, claim, tuple(bounds), confidence, scores, estimate, words, perf_counter() - begun)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best attack on some lanes, and where it is to be held against the claim."""
+
+    worth: float  # how far it goes beyond the claim, on the lanes that chose it
+    name: str
+    attack: Attack
+    choices: list[tuple[float, float]]  # δ and threshold, the claim's own δ first
+
+
+def _best(pair: Pair, here: Arena, probe: Probe, claimed: Callable[[float], float], deltas: list[float]) -> Chosen:
+    """Fit every attack on half of the lanes, and choose by the other half."""
+    half = len(pair.included) // 2
+    turns = np.ones(pair.included.shape[1])
+    if probe.alternates and not here.last_only:
+        turns[1::2] = -1
+    fitted = attacks(Pair(pair.included[:half], pair.excluded[:half]), here.along(probe), turns)
+    found = (
+        _chosen(name, attack, Scores(attack(pair.included[half:]), attack(pair.excluded[half:])), claimed, deltas)
+        for name, attack in fitted
+    )
+    return max(found, key=lambda each: each.worth)
+
+
+def _chosen(
+    name: str, attack: Attack, scores: Scores, claimed: Callable[[float], float], deltas: list[float]
+) -> Chosen:
+    """Thresholds for the claim's own δ, and for the one at which these scores go furthest beyond the claim."""
+    excess, choices = [], []
+    for delta in deltas:
+        threshold = best_threshold(scores, delta)
+        bound = clopper_pearson(scores, threshold, delta)
+        excess.append(bound - min(claimed(delta), 1e3))
+        choices.append((delta, threshold))
+    other = int(np.argmax(excess[1:])) + 1 if len(excess) > 1 else 0
+    # Bounds of few lanes are cut off alike: of these, the one whose worlds lie further apart.
+    spread = max(np.std(scores.included), np.std(scores.excluded), np.finfo(float).tiny)
+    apart = min(abs(float(np.mean(scores.included) - np.mean(scores.excluded))) / spread, 100.0)
+    return Chosen(max(excess) + 1e-3 * apart, name, attack, [choices[0]] + ([choices[other]] if other else []))
+
+
+def _arena(
+    algorithm: Algorithm | InTurn,
+    clients: Population | EqualClients,
+    rounds: int,
+    claim: Claim,
+    adversary: str,
+    description: Description | None,
+    dimension: int,
+) -> Arena:
+    """The worst client in the worst company."""
+    seen = claim.trust in ("sum", "air")
+    forced = [seen and description is not None and phase.every == 1 for phase in _guarantees(description, algorithm)]
+    sizes = np.asarray(clients.sizes)
+    if any(forced):  # whoever makes room for the canary weighs as much
+        sizes = np.full_like(sizes, sizes.max())
+    canary = int(np.argmax(sizes))
+    if claim.unit == "example" and description is not None:
+        canary = int(np.argmax(sizes == _worst_size(description, claim.delta)))
+    return arena(
+        algorithm, Population(sizes), rounds, claim, adversary, dimension=dimension, canary=canary, forced=forced
+    )
+
+
+def _guarantees(description: Description | None, algorithm: Algorithm | InTurn) -> Iterator[Any]:
+    yield from algorithm.phases if description is None else description.phases
+
+
+def _worst_size(description: Description, delta: float) -> int | None:
+    """How many examples the client holds whose ε is largest, of the fewest and the most; None where all pay alike."""
+    sizes = description.different
+    if len(sizes) == 1:
+        return sizes[0] if description.per_client else None
+    return max(sizes[0], sizes[-1], key=lambda size: description.epsilon(description.most_times, size, delta, "rdp"))
+
+
+def asked_dimension(algorithm: Algorithm | InTurn) -> int:
+    """How many numbers a crafted model has: enough for pieces that name some of its places.
+
+    >>> import hush
+    >>> asked_dimension(hush.fedavg())
+    16
+    """
+    ends = [end for piece in pieces(algorithm) for _, end in getattr(piece, "ranges", ())]
+    return max([DIMENSION, *(end + 4 for end in ends)])
