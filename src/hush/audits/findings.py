@@ -43,6 +43,7 @@ class Finding:
     estimate: float | None = None  # of ε, were the scores Gaussian: no bound
     words: str = ""  # how it was done, in a sentence
     seconds: float = 0.0
+    gaussian_bound: float | None = None  # the bound, were the trade-off curve a Gaussian mechanism's: it may be larger
 
     @property
     def bound(self) -> float:
