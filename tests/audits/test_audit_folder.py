@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from made_up import NOTHING, finding
 
 import hush
 from hush.audits.folder import AuditFolder
+from hush.audits.keeping import packed, unpacked
 from hush.store import Unreadable
 from hush.store.audits import ANSWER, IDENTITY, MEASURED
 from hush.store.fingerprint import fingerprint
@@ -28,18 +30,40 @@ def folder(tmp_path, identity):
 
 
 def test_what_is_measured_is_there_again(folder):
-    assert folder.get("first") is None
-    folder.put("first", ARRAYS)
-    folder.put("second", {"seen": np.zeros(1)})
-    found = AuditFolder(folder.path).get("first")
+    assert folder.of("it").get("first") is None
+    folder.of("it").put("first", ARRAYS)
+    folder.of("it").put("second", {"seen": np.zeros(1)})
+    found = AuditFolder(folder.path).of("it").get("first")
     assert set(found) == set(ARRAYS)
     assert all(np.array_equal(found[name], ARRAYS[name]) for name in ARRAYS)
 
 
+def test_attacks_do_not_meet(folder):
+    folder.of("it").put("first", ARRAYS)
+    assert folder.of("another").get("first") is None
+    folder.of("another").put("first", ARRAYS)
+    folder.of("it").put("end", {"bound": np.array(1.0)})
+    folder.of("it").keep_only("end")
+    assert folder.of("it").get("first") is None
+    assert folder.of("it").get("end")["bound"] == 1.0
+    assert folder.of("another").get("first") is not None
+
+
+def test_a_finding_comes_back_whole():
+    for before in (finding(), finding(held_to=NOTHING, estimate=None)):
+        after = unpacked(packed(before))
+        assert after.bounds == before.bounds
+        assert (after.method, after.adversary, after.confidence) == (before.method, before.adversary, before.confidence)
+        assert (after.estimate, after.words, after.seconds) == (before.estimate, before.words, before.seconds)
+        assert (after.claim.epsilon, after.claim.words) == (before.claim.epsilon, before.claim.words)
+        assert all(np.array_equal(one, other) for one, other in zip(after.scores, before.scores, strict=True))
+        assert after.refuted == before.refuted
+
+
 def test_it_goes_on_with_the_same_and_with_nothing_else(folder, identity):
-    folder.put("first", ARRAYS)
+    folder.of("it").put("first", ARRAYS)
     folder.begin(identity(), resume=True)
-    assert folder.get("first") is not None
+    assert folder.of("it").get("first") is not None
     with pytest.raises(ValueError, match=r"holds another audit: different are local\.lr \(0\.1 before, 0\.2 now\)"):
         folder.begin(identity(lr=0.2), resume=True)
     with pytest.raises(ValueError, match="seed"):
@@ -47,11 +71,11 @@ def test_it_goes_on_with_the_same_and_with_nothing_else(folder, identity):
 
 
 def test_it_is_replaced_only_where_that_was_asked_for(folder, identity):
-    folder.put("first", ARRAYS)
+    folder.of("it").put("first", ARRAYS)
     with pytest.raises(ValueError, match="already holds an audit; resume it, replace it"):
         folder.begin(identity())
     folder.begin(identity(lr=0.2), replace=True)
-    assert folder.get("first") is None
+    assert folder.of("it").get("first") is None
     assert not list(folder.path.glob(MEASURED))
 
 
@@ -66,17 +90,17 @@ def test_what_no_audit_wrote_is_left_alone(tmp_path, identity):
 
 
 def test_a_damaged_measurement_is_named(folder):
-    folder.put("first", ARRAYS)
+    folder.of("it").put("first", ARRAYS)
     (path,) = folder.path.glob(MEASURED)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(Unreadable, match=path.name):
-        folder.get("first")
-    folder.put("second", ARRAYS)
+        folder.of("it").get("first")
+    folder.of("it").put("second", ARRAYS)
     (other,) = set(folder.path.glob(MEASURED)) - {path}
     other.replace(path)
     with pytest.raises(Unreadable, match="another measurement than its name says"):
-        folder.get("first")
+        folder.of("it").get("first")
 
 
 def test_a_damaged_identity_is_named(folder, identity):
@@ -93,6 +117,6 @@ def test_a_write_that_fails_leaves_no_half_of_a_file(folder, monkeypatch):
 
     monkeypatch.setattr("numpy.savez", full)
     with pytest.raises(OSError, match="No space"):
-        folder.put("first", ARRAYS)
-    assert folder.get("first") is None
+        folder.of("it").put("first", ARRAYS)
+    assert folder.of("it").get("first") is None
     assert {path.name for path in folder.path.iterdir() if not path.name.startswith(".lock")} == {IDENTITY, ANSWER}

@@ -16,7 +16,7 @@ from hush.audits.claims import ADVERSARIES, COVERED
 from hush.audits.findings import Bound, Finding
 from hush.audits.methods import METHODS, Method
 from hush.privacy.shown import rounded_down
-from hush.store.audits import ANSWER, PAGE, PICTURES, TABLE
+from hush.store.audits import ANSWER, MEASURED, PAGE, PICTURES, TABLE
 from hush.store.fingerprint import fingerprint
 
 
@@ -122,11 +122,11 @@ class TestRefusals:
         assert pretended.asked == []
         assert not (tmp_path / "audit").exists()
 
-    @pytest.mark.parametrize("name", ["canaries", "membership", "reconstruction", "exposure"])
-    def test_what_needs_data_and_a_model_says_so(self, private, quadratic, name):
-        if METHODS[name].supervised:
-            with pytest.raises(ValueError, match=f"{name} needs a problem of data and a model"):
-                asked(private, quadratic, methods=["pairs", name])
+    @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.supervised])
+    def test_what_needs_data_and_a_model_says_so(self, private, name):
+        potentials = hush.tasks.gaussian_potentials(np.zeros((8, 2)), np.stack([np.eye(2)] * 8))
+        with pytest.raises(ValueError, match=f"{name} needs a problem of data and a model"):
+            asked(private, potentials, methods=["pairs", name])
 
 
 class TestTheVerdict:
@@ -200,8 +200,11 @@ class TestTheFolder:
     def test_what_was_measured_is_not_measured_again(self, private, problem, pretended, tmp_path):
         asked(private, problem, folder=tmp_path)
         assert pretended.measurements == 3
-        asked(private, problem, folder=tmp_path, resume=True, adversary="every model")
+        again = asked(private, problem, folder=tmp_path, resume=True)
         assert pretended.measurements == 3
+        assert len(pretended.asked) == 1
+        assert again.findings[0].words == "pretended"
+        assert len(list(tmp_path.glob(MEASURED))) == 1  # the finding, and not what led to it
         asked(private, problem, folder=tmp_path, resume=True, adversary="final model")
         assert pretended.measurements == 6
 
@@ -239,8 +242,9 @@ class TestTheFolder:
         assert said["complete"] is False
         assert len(said["findings"]) == 1
         assert "interrupted" in (tmp_path / PAGE).read_text()
-        again = asked(private, problem, folder=tmp_path, methods=["pairs"], resume=True)
-        assert pretended.measurements == 3
+        monkeypatch.setitem(METHODS, "canaries", Method(pretended, "goes on", supervised=True))
+        again = asked(private, problem, folder=tmp_path, methods=["pairs", "canaries"], resume=True)
+        assert len(pretended.asked) == 2  # pairs before, canaries now
         assert again.complete
 
 

@@ -12,7 +12,8 @@ from hush.audits.bounds import CONFIDENCE
 from hush.audits.claims import ADVERSARIES, Claim, asserted, claim_of, nothing_claimed
 from hush.audits.findings import Finding
 from hush.audits.folder import AuditFolder
-from hush.audits.methods import METHODS, Asked, why_not
+from hush.audits.keeping import packed, unpacked
+from hush.audits.methods import METHODS, Asked, Progress, why_not
 from hush.audits.writing import write
 from hush.core.algorithm import Algorithm, InTurn, name_of
 from hush.core.check import flag, integer, known
@@ -28,6 +29,7 @@ from hush.store.lock import locked
 from hush.version import __version__
 
 DELTA = 1e-5
+ENDED = "the finding"
 LEAST_LANES = 64  # fewer could not show anything
 # What is audited where nobody says what is claimed.
 UNIT, TRUST = "client", "server"
@@ -77,13 +79,13 @@ def audit(
     # All bounds are to hold together, so the chance that one of them is wrong is shared out among them.
     share = 1 - (1 - confidence) / max(sum(METHODS[name].bounds for name, _ in attacks), 1)
     files = None if folder is None else AuditFolder(folder)
-    asked = Asked(algorithm, problem, rounds, claim, None, share, seed, lanes, files, proved)
+    asked = Asked(algorithm, problem, rounds, claim, None, share, seed, lanes, proved=proved)
     with listening() as stopping, nullcontext() if files is None else locked(files.path):
         if files is not None:
             files.begin(_identity(asked), resume, replace)
         began = time.perf_counter()
         with Stages(len(attacks), enabled=progress) as stages:
-            results, stopped = _carried_out(attacks, asked, stages, stopping)
+            results, stopped = _carried_out(attacks, asked, files, stages, stopping)
         answer = _answer(asked, results, time.perf_counter() - began, stopped is None)
         if files is not None:
             answer = write(answer, files)
@@ -142,7 +144,11 @@ def _attacks(
 
 
 def _carried_out(
-    attacks: Sequence[tuple[str, str | None]], asked: Asked, stages: Stages, stopping: Stopping
+    attacks: Sequence[tuple[str, str | None]],
+    asked: Asked,
+    files: AuditFolder | None,
+    stages: Stages,
+    stopping: Stopping,
 ) -> tuple[list[tuple[str, Any]], StopRequested | None]:
     """What each attack found; where it is told to stop, those that had come to an end."""
     results: list[tuple[str, Any]] = []
@@ -154,12 +160,27 @@ def _carried_out(
                 stages.show(number + done, name, words)
 
             show(0.0, METHODS[name].words)
-            results.append((name, METHODS[name].attack(replaced(asked, adversary=adversary), show)))
+            measured = None if files is None else files.of(f"{name} by {adversary}")
+            results.append((name, _once(name, replaced(asked, adversary=adversary, measured=measured), show)))
     except StopRequested as request:
         if not results:
             raise
         return results, request
     return results, None
+
+
+def _once(name: str, asked: Asked, show: Progress) -> Any:
+    """What an attack found; the same again, without making it again, where it had come to its end."""
+    if asked.measured is None:
+        return METHODS[name].attack(asked, show)
+    end = f"{ENDED} at confidence {asked.confidence!r} of {asked.claim.epsilon!r}"
+    if (kept := asked.measured.get(end)) is not None:
+        return unpacked(kept)
+    result = METHODS[name].attack(asked, show)
+    if isinstance(result, Finding):
+        asked.measured.put(end, packed(result))
+        asked.measured.keep_only(end)
+    return result
 
 
 def _answer(asked: Asked, results: Sequence[tuple[str, Any]], seconds: float, complete: bool) -> Audit:

@@ -84,9 +84,7 @@ def canaries(
     check_seen(algorithm, problem, sees)
     many = _how_many(problem, unit, canaries)
     ask: Callable[..., Any] = client_scores if unit == "client" else example_scores
-    told = Told(
-        *ask(algorithm, problem, rounds, about.relation, sees, many, repetitions, seed, progress or silent)
-    )
+    told = Told(*ask(algorithm, problem, rounds, about.relation, sees, many, repetitions, seed, progress or silent))
     return Finding(
         method="canaries",
         adversary=sees,

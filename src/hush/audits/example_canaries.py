@@ -67,7 +67,9 @@ def check_supervised(problem: Problem) -> Supervised:
         raise ValueError(f"examples are asked for in a task of data and a model, found {type(problem).__name__}")
     if problem.is_remote or problem.is_stored:
         where = "on devices" if problem.is_remote else "on disk"
-        raise ValueError(f"the clients' examples must be in memory to be scored, found a task whose examples lie {where}")
+        raise ValueError(
+            f"the clients' examples must be in memory to be scored, found a task whose examples lie {where}"
+        )
     held = np.asarray(problem.index)
     if len(np.unique(held)) < len(held):
         raise ValueError(

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ KEY = "key"  # under which a file of measurements says what it holds
 
 
 class AuditFolder:
-    """Files of one audit, which only who has it locked may write; attacks keep what they measure by `get` and `put`."""
+    """Files of one audit, which only who has it locked may write."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -38,30 +39,17 @@ class AuditFolder:
             raise ValueError(f"{self.path} holds no audit to resume")
         for path in [*self.path.glob(MEASURED), *(self.path / name for name in OWN)]:
             path.unlink(missing_ok=True)
-        self._write_arrays(IDENTITY, identity.state())
+        _write(self.path / IDENTITY, identity.state())
 
-    def get(self, key: str) -> dict[str, Array] | None:
-        """What was measured under a key; None where nothing was."""
-        name = _file_of(key)
-        if not (self.path / name).is_file():
-            return None
-        found = load_archive(self.path, name)
-        if str(found.pop(KEY, "")) != key:
-            raise Unreadable(f"{self.path / name} holds another measurement than its name says")
-        return found
-
-    def put(self, key: str, arrays: Mapping[str, Array]) -> None:
-        """Keep what was measured: from now on it is there whole."""
-        self._write_arrays(_file_of(key), {KEY: np.array(key), **arrays})
+    def of(self, attack: str) -> "Measurements":
+        """What one attack has measured."""
+        return Measurements(self.path, attack)
 
     def write(self, name: str, text: str) -> Path:
         """A file of the answer, whole."""
         path = self.path / name
         atomically(path, lambda file: file.write(text.encode()))
         return path
-
-    def _write_arrays(self, name: str, arrays: Mapping[str, Array]) -> None:
-        atomically(self.path / name, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
     def _is_own(self, path: Path) -> bool:
         return path.name in OWN or path.match(MEASURED) or path.name.startswith(".")
@@ -75,5 +63,40 @@ class AuditFolder:
             raise ValueError(f"{self.path} holds another audit: different are {', '.join(different)}")
 
 
-def _file_of(key: str) -> str:
-    return MEASURED.replace("*", hashlib.blake2b(key.encode(), digest_size=8).hexdigest())
+@dataclass(frozen=True)
+class Measurements:
+    """What one attack has measured: from when it is put here, it is there whole."""
+
+    folder: Path
+    attack: str  # by name, with all that its measurements depend on beside the audit's identity
+
+    def get(self, key: str) -> dict[str, Array] | None:
+        """What was measured under a key; None where nothing was."""
+        path = self._path(key)
+        if not path.is_file():
+            return None
+        found = load_archive(self.folder, path.name)
+        if str(found.pop(KEY, "")) != f"{self.attack}: {key}":
+            raise Unreadable(f"{path} holds another measurement than its name says")
+        return found
+
+    def put(self, key: str, arrays: Mapping[str, Array]) -> None:
+        """Keep what was measured."""
+        _write(self._path(key), {KEY: np.array(f"{self.attack}: {key}"), **arrays})
+
+    def keep_only(self, key: str) -> None:
+        """Forget all that led to what is kept under this key, which may be much."""
+        for path in self.folder.glob(MEASURED.replace("*", f"{_short(self.attack)}-*")):
+            if path != self._path(key):
+                path.unlink()
+
+    def _path(self, key: str) -> Path:
+        return self.folder / MEASURED.replace("*", f"{_short(self.attack)}-{_short(key)}")
+
+
+def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+
+
+def _short(name: str) -> str:
+    return hashlib.blake2b(name.encode(), digest_size=6).hexdigest()

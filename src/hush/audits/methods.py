@@ -2,42 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any
 
 from hush.audits.claims import Claim
+from hush.audits.folder import Measurements
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.problem import Problem
 from hush.tasks.problem import Supervised
 
 Progress = Callable[[float, str], None]
-Array = np.ndarray[Any, Any]
-
-
-class Store(Protocol):
-    """Where an attack keeps what it has measured."""
-
-    def get(self, key: str) -> dict[str, Array] | None:
-        """What was measured under a key; None where nothing was."""
-
-    def put(self, key: str, arrays: dict[str, Array]) -> None:
-        """Keep what was measured."""
-
-
-class Part(NamedTuple):
-    """The measurements of one attack among those of others."""
-
-    of: Store
-    name: str
-
-    def get(self, key: str) -> dict[str, Array] | None:
-        """What this attack measured under a key; None where nothing was."""
-        return self.of.get(f"{self.name}: {key}")
-
-    def put(self, key: str, arrays: dict[str, Array]) -> None:
-        """Keep what it measured."""
-        self.of.put(f"{self.name}: {key}", arrays)
 
 
 @dataclass(frozen=True)
@@ -52,7 +25,7 @@ class Asked:
     confidence: float
     seed: int
     lanes: int | None = None  # as many as the attack takes by itself
-    measured: Store | None = None
+    measured: Measurements | None = None
     proved: bool = False  # whether the claim is the accountant's, which an attack may ask again for its worst case
 
     @property
@@ -84,9 +57,10 @@ def _pairs(asked: Asked, progress: Progress) -> Any:
     from hush.audits.pairs import audit_pairs
 
     chosen: dict[str, Any] = {} if asked.lanes is None else {"lanes": asked.lanes}
-    if asked.measured is not None:
-        chosen["measured"] = Part(asked.measured, f"pairs by {asked.adversary}")
-    return audit_pairs(asked.algorithm, asked.problem, asked.rounds, progress=progress, **chosen, **asked.about)
+    about = asked.about | chosen
+    return audit_pairs(
+        asked.algorithm, asked.problem, asked.rounds, progress=progress, measured=asked.measured, **about
+    )
 
 
 def _canaries(asked: Asked, progress: Progress) -> Any:

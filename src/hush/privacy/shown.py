@@ -26,7 +26,7 @@ def rounded_down(value: float, digits: int = 3) -> str:
 def _rounded(value: float, digits: int, direction: str) -> str:
     if not isfinite(value):
         return "not a number" if isnan(value) else "∞"
-    return f"{float(Context(prec=digits, rounding=direction).create_decimal(float(value))):.{digits}g}"
+    return f"{float(Context(prec=digits, rounding=direction).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def in_one_line(found: dict[str, Any]) -> str:
