@@ -10,10 +10,10 @@ from jax import random
 
 from hush.audits.claims import Claim
 from hush.audits.pairs.crafted import Crafted, Turning, crafted
-from hush.audits.pairs.drawn import Alone, AmongAll, OnePlace
+from hush.audits.pairs.drawn import Alone, AmongAll, Attacked, OnePlace
 from hush.audits.pairs.probes import Probe
-from hush.audits.pairs.seen import Seen, watched
-from hush.channel import Noisy
+from hush.audits.pairs.seen import MESSAGES, PUBLISHED, RECEIVED, SEES, Seen, watched
+from hush.channel import Each, Noisy
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.contract import Channel, Cohort, ServerRule
 from hush.core.keys import at, root
@@ -22,6 +22,7 @@ from hush.core.problem import Population
 from hush.execution.simulation import Simulation
 from hush.server import CorrelatedNoise
 
+MOST_NUMBERS = 128  # of a round, that attacks are fitted to
 Features = np.ndarray[Any, Any]  # [lanes, rounds, numbers], what is seen
 
 
@@ -38,35 +39,47 @@ class Arena:
 
     def run(self, probe: Probe, included: bool, seed: int, lanes: int) -> Features:
         """What is seen in so many lanes of one world."""
-        sign = 1.0 if included or self.relation == "add-or-remove" else -1.0
-        values = jnp.asarray(probe.message, jnp.float32), jnp.float32(sign), jnp.asarray(probe.alternates)
-        problem = replace(self.problem, message=values[0], sign=values[1], alternates=values[2])
-        present = 1.0 if included or self.relation == "replace" else 0.0
+        replaced = self.relation == "replace"
+        others = probe.against if replaced else 0.0
+        problem = replace(
+            self.problem,
+            message=jnp.asarray(probe.message, jnp.float32),
+            sign=jnp.float32(1.0 if included or not replaced else probe.against),
+            others=jnp.float32(others),
+            alternates=jnp.asarray(probe.alternates),
+        )
+        present = 1.0 if included or replaced else 0.0
         simulation = Simulation(_with_presence(self.algorithm, present), problem, seed=seed, repetitions=lanes)
         while simulation.round < self.rounds:
             simulation.advance(min(simulation.layout.rounds_at_once, self.rounds - simulation.round))
-        return self._features(simulation.server)
+        seen = self._features(simulation.server)
+        return seen if seen.shape[2] <= MOST_NUMBERS else _fewer(seen, self._direction(probe))
 
     def _features(self, state: Any) -> Features:
         """What each round adds to what was seen before; of models, how they moved."""
         found = []
-        for phase in self.algorithm.phases:
-            server = phase.server
-            assert isinstance(server, Seen)
+        for server in self._servers:
             kept = np.asarray(state[server.kept], np.float64)
-            found.append(kept if server.receives_seen else kept[:, -1:] if self.last_only else _steps(kept))
+            found.append(kept if server.what != PUBLISHED else kept[:, -1:] if self.last_only else _steps(kept))
         return np.concatenate(found, axis=2)
 
-    def along(self, probe: Probe) -> np.ndarray[Any, Any]:
-        """The direction that the attack goes, in the numbers that are seen, of length one."""
-        dimension, parts = len(probe.message), []
-        for phase in self.algorithm.phases:
-            server: Any = phase.server
-            whole = server.width // dimension * dimension
-            parts.append(np.resize(probe.message, whole) if whole else np.zeros(0))
-            parts.append(np.zeros(server.width - whole))
-        direction = np.concatenate(parts)
-        return direction / np.linalg.norm(direction)
+    @property
+    def _servers(self) -> list[Seen]:
+        return [phase.server for phase in self.algorithm.phases if isinstance(phase.server, Seen)]
+
+    def _direction(self, probe: Probe) -> Features:
+        direction = np.concatenate([server.along(probe.message) for server in self._servers])
+        return direction / max(np.linalg.norm(direction), np.finfo(float).tiny)
+
+    def along(self, probe: Probe) -> Features:
+        """The direction that the attack goes, in the numbers that are kept, of length one."""
+        direction = self._direction(probe)
+        return direction if len(direction) <= MOST_NUMBERS else np.eye(MOST_NUMBERS)[0]
+
+
+def _fewer(seen: Features, direction: Features) -> Features:
+    """The number along the attack, and as many others as there is room for."""
+    return np.concatenate([(seen @ direction)[..., None], seen[..., : MOST_NUMBERS - 1]], axis=2)
 
 
 def _steps(kept: Features) -> Features:
@@ -88,30 +101,25 @@ def arena(
 
     `forced` says of each phase whether the canary is to be in every round of it.
     """
-    receives_seen = adversary in ("sum", "messages")
-    alone = adversary == "messages" or claim.trust == "local"
+    alone, what = adversary == "messages" or claim.trust == "local", SEES[adversary]
     whole = not alone and any(not _noise_on_the_sum(phase) for phase in algorithm.phases)
     phases = []
     for index, phase in enumerate(algorithm.phases):
-        cohort: Cohort = Alone()
+        cohort: Cohort = Alone(what == MESSAGES)
         if not alone and whole:
             cohort = AmongAll(phase.cohort, 1.0, canary, forced[index])
         elif not alone:
             replaced = claim.relation == "replace"
             cohort = OnePlace(phase.cohort, 1.0, canary, forced[index], replaced)
-        channel, server = (Digital(), _of_one(phase.server)) if alone else (phase.channel, phase.server)
-        if adversary == "sum" and claim.trust == "server":
+        channel, server = phase.channel, phase.server
+        if alone:
+            channel, server = Each() if what == MESSAGES else Digital(), _of_one(server)
+        elif what == RECEIVED and claim.trust == "server":
             channel = _without_noise(channel)  # which the server adds to what it has seen
-        changed = Algorithm(cohort, Turning(phase.local), phase.uplink, channel, server)
-        phases.append(replace(changed, server=watched(changed, index, dimension, rounds, receives_seen)))
-    problem = crafted(
-        everyone,
-        dimension,
-        unit=claim.unit,
-        canary=canary,
-        others=-1.0 if claim.relation == "replace" else 0.0,
-        alone=not whole,
-    )
+        local = Turning(phase.local)
+        server = watched(local, server, index, dimension, rounds, what)
+        phases.append(Algorithm(cohort, local, phase.uplink, channel, server))
+    problem = crafted(everyone, dimension, unit=claim.unit, canary=canary, alone=not whole)
     made = phases[0] if len(phases) == 1 else InTurn(tuple(phases))
     return Arena(made, problem, claim.relation, rounds, whole, adversary == "final model")
 
@@ -121,7 +129,7 @@ def _noise_on_the_sum(phase: Algorithm) -> bool:
     server: Any = phase.server
     while server is not None and not isinstance(server, CorrelatedNoise):
         server = getattr(server, "inner", None)
-    return isinstance(phase.channel, Noisy) and not phase.channel.analogue or server is not None
+    return isinstance(phase.channel, Noisy) or server is not None
 
 
 def _of_one(server: ServerRule) -> ServerRule:
@@ -137,8 +145,8 @@ def _with_presence(algorithm: Algorithm | InTurn, present: float) -> Algorithm |
     """The same with the attacked client there, or not."""
 
     def one(phase: Algorithm) -> Algorithm:
-        there = isinstance(phase.cohort, AmongAll | OnePlace)
-        return replace(phase, cohort=replace(phase.cohort, present=present)) if there else phase
+        cohort = phase.cohort
+        return replace(phase, cohort=replace(cohort, present=present)) if isinstance(cohort, Attacked) else phase
 
     if isinstance(algorithm, Algorithm):
         return one(algorithm)

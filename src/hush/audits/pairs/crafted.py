@@ -1,9 +1,9 @@
 """A problem crafted for an attack: everybody's gradients are constants that lie along one direction.
 
 All examples have the gradient `others · message`, but for the unit that is attacked: all examples of the client
-`canary`, or its first one alone. That one's is `sign · message`. Sign and message are arrays, so that all worlds and all
-probes are one compiled program. A gradient may be any function of the model, which no guarantee restricts; here it may
-also `alternate` from round to round, which a `Turning` rule tells the data.
+`canary`, or its first one alone. That one's is `sign · message`. Signs and message are arrays, so that all worlds and
+all probes are one compiled program. A gradient may be any function of the model, which no guarantee restricts; here it
+may also `alternate` from round to round, which a `Turning` rule tells the data.
 """
 
 from collections.abc import Mapping
@@ -129,17 +129,15 @@ class Turning(LocalRule):
         return self.inner.personal(model, memory)
 
 
-def crafted(
-    everyone: Population, dimension: int, *, unit: str, canary: int, others: float, alone: bool = False
-) -> Crafted:
+def crafted(everyone: Population, dimension: int, *, unit: str, canary: int, alone: bool = False) -> Crafted:
     """The problem before a probe is put in; `alone` simulates the canary, as client 0, and one other only.
 
     >>> import numpy as np
-    >>> problem = crafted(Population(np.full(100, 5)), 16, unit="client", canary=3, others=-1.0, alone=True)
+    >>> problem = crafted(Population(np.full(100, 5)), 16, unit="client", canary=3, alone=True)
     >>> problem.population.clients, problem.client(0).population.clients
     (2, 100)
     """
     sizes = np.asarray(everyone.sizes)
     here = Few(sizes[[canary, 0 if canary else -1]], everyone) if alone else everyone
-    plain = jnp.zeros(dimension), jnp.float32(1), jnp.float32(others), jnp.asarray(False)
+    plain = jnp.zeros(dimension), jnp.float32(1), jnp.float32(0), jnp.asarray(False)
     return Crafted(here, *plain, 0 if alone else canary, unit)

@@ -15,13 +15,16 @@ from hush.core.problem import Population
 
 
 class Alone(Cohort):
-    """The canary alone, client 0, with a weight of one: what is received is its message."""
+    """The canary, client 0, with a weight of one: what is received is its message. A second may come, for nothing."""
+
+    beside: bool = eqx.field(static=True, default=False)
 
     def places(self, clients: int) -> int:
-        return 1
+        return 1 + self.beside
 
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
-        return Draw(jnp.zeros(1, jnp.int32), jnp.ones(1), jnp.ones(1, bool), jnp.float32(1))
+        ids = jnp.arange(1 + self.beside)
+        return Draw(ids, jnp.where(ids == 0, 1.0, 0.0), ids >= 0, jnp.float32(1))
 
 
 class Attacked(Cohort):

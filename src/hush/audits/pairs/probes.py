@@ -15,7 +15,7 @@ import numpy as np
 from hush.core.algorithm import Algorithm, InTurn
 
 BEYOND = 1e4  # times what just clips
-UNDERFLOWS = 1e-21  # the square is no number of 32 bits
+UNDERFLOWS = 1e-22  # the square is no number of 32 bits
 
 
 class Probe(NamedTuple):
@@ -24,6 +24,7 @@ class Probe(NamedTuple):
     name: str
     message: np.ndarray[Any, Any]  # [d]
     alternates: bool = False
+    against: float = -1.0  # where one is replaced: what the other does, and all others do, times the gradient
 
 
 def probes(algorithm: Algorithm | InTurn, dimension: int) -> list[Probe]:
@@ -34,30 +35,35 @@ def probes(algorithm: Algorithm | InTurn, dimension: int) -> list[Probe]:
     >>> [probe.name for probe in probes(algorithm, 16)][:2]
     ['all numbers alike, far beyond the clip', 'the same, turning round']
     """
-    just = reach(algorithm)
+    bound, pace = bound_of(algorithm), pace_of(algorithm)
+    just = bound / pace
     alike = np.full(dimension, dimension**-0.5)
     first = np.eye(dimension)[0]
     mixed = np.where(np.arange(dimension) < 2, 1.0, 1e-3) * np.where(np.arange(dimension) % 2, -1, 1)
     found = [
         Probe("all numbers alike, far beyond the clip", BEYOND * just * alike),
         Probe("the same, turning round", BEYOND * just * alike, alternates=True),
+        Probe("all numbers alike, against nothing", BEYOND * just * alike, against=0.0),
         Probe("one number, just clipped", 1.01 * just * first),
         Probe("the last number alone, far beyond the clip", BEYOND * just * first[::-1]),
         Probe("two large numbers and small ones", 10 * just * mixed / np.linalg.norm(mixed)),
     ]
-    if just * BEYOND > UNDERFLOWS > just:  # longer than the clip, and to plain squares of no length at all
-        found.append(Probe("all so small that their squares are zero", UNDERFLOWS * alike))
+    if bound < UNDERFLOWS:  # longer than the clip, and to plain squares of no length at all
+        found.append(Probe("all so small that their squares are zero", UNDERFLOWS / pace * alike))
     return found
 
 
-def reach(algorithm: Algorithm | InTurn) -> float:
-    """About how long a gradient is that just clips: the clipping bound over the length of local training, if known."""
-    bounds = [bound for piece in pieces(algorithm) if (bound := _bound(piece)) is not None]
-    paces = [pace for piece in pieces(algorithm) if (pace := _pace(piece)) is not None]
-    per_example = any(
-        getattr(piece, "oracle", None) is not None and _bound(piece.oracle) for piece in pieces(algorithm)
-    )
-    return min(bounds, default=1.0) / (1.0 if per_example else min(paces, default=1.0))
+def bound_of(algorithm: Algorithm | InTurn) -> float:
+    """What clips, of messages or of gradients: the least bound that a piece is known to have, or 1."""
+    return min((bound for piece in pieces(algorithm) if (bound := _bound(piece)) is not None), default=1.0)
+
+
+def pace_of(algorithm: Algorithm | InTurn) -> float:
+    """How far local training carries a gradient before it is clipped; 1 where gradients are, or nothing is known."""
+    found = list(pieces(algorithm))
+    if any(_bound(getattr(piece, "oracle", None)) for piece in found):
+        return 1.0
+    return min((pace for piece in found if (pace := _pace(piece)) is not None), default=1.0)
 
 
 def pieces(part: Any) -> Iterator[Any]:
@@ -83,5 +89,6 @@ def _bound(piece: Any) -> float | None:
 def _pace(piece: Any) -> float | None:
     """How far a unit gradient carries local training."""
     lr, steps = getattr(piece, "lr", None), getattr(piece, "steps", None)
-    known = isinstance(lr, int | float) and isinstance(steps, int) and lr > 0
-    return float(lr) * steps if known else None
+    if isinstance(lr, int | float) and isinstance(steps, int) and lr > 0:
+        return float(lr) * steps
+    return None

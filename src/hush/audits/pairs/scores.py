@@ -1,8 +1,8 @@
 """Attacks: what an adversary makes of all that it has seen, fitted on some lanes and used on others.
 
 linear      the best linear score: noise that is the same everywhere (pooled), or correlated over rounds, or at all
-mixture     of a unit that comes by chance: Σ_t ln(1 − q + q·exp(µs_t − µ²/2)), Neyman and Pearson's for Poisson sampling
-            (Nasr et al. 2023)
+mixture     of a unit that comes by chance: Σ_t ln(1 − q + q·exp(µs_t − µ²/2)), Neyman and Pearson's for Poisson
+            sampling (Nasr et al. 2023)
 quadratic   noise of different sizes in the two worlds
 spread      a unit that comes and goes in noise that stays
 dictionary  noise of which there is little: where the numbers beside the attack were seen before, so was the noise on it
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 def attacks(pair: Pair, along: Array, turns: Array) -> Iterator[tuple[str, Attack]]:
-    """Every attack, by name, fitted on these lanes; `along` [m] is where the unit pushes, `turns` [rounds] its signs."""
+    """Every attack, by name, fitted on these lanes; the unit pushes `along` [m], with the signs `turns` [rounds]."""
     scale = _scale(pair)
 
     def ready(features: Array) -> Array:
@@ -47,7 +47,7 @@ def attacks(pair: Pair, along: Array, turns: Array) -> Iterator[tuple[str, Attac
     if 1 < rounds <= lanes // SHARE:
         over = linear(told)
         found["linear over rounds"] = lambda seen: seen @ direction @ over
-    if 1 < rounds and rounds * numbers <= lanes // SHARE:
+    if rounds > 1 and rounds * numbers <= lanes // SHARE:
         whole = linear(Pair(*(each.reshape(len(each), -1) for each in shown)))
         found["linear at all"] = lambda seen: seen.reshape(len(seen), -1) @ whole
     mixed = mixture(told)
@@ -111,7 +111,7 @@ def came_by_chance(numbers: Array, steps: int = 60) -> tuple[float, float]:
         for _ in range(steps):
             inside = np.log(rate) + shift * numbers - shift**2 / 2
             likely = np.exp(inside - np.logaddexp(np.log1p(-rate), inside))
-            rate = float(np.clip(likely.mean(), 1e-4, 1 - 1e-4))  # noqa: PLW2901  the next step's
+            rate = float(np.clip(likely.mean(), 1e-4, 1 - 1e-4))
             shift = float(np.sum(likely * numbers) / max(np.sum(likely), 1e-9))
         likelihood = float(np.mean(np.logaddexp(np.log1p(-rate), np.log(rate) + shift * numbers - shift**2 / 2)))
         best = max(best, (likelihood, rate, shift))
