@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.audits.findings import Scores
 from hush.audits.observing import Progress, advance, observed, seen_by
 from hush.audits.one_run import Normal, fitted
 from hush.audits.planting import Directions, direction, lanes_of, planted
@@ -52,8 +51,8 @@ def client_scores(
     repetitions: int,
     seed: int,
     progress: Progress,
-) -> tuple[Scores, str, Normal | None, bool]:
-    """The scores of the canaries that are in and out, in all runs; in words; the law of those out; whether signed."""
+) -> tuple[Array, Array, str, Normal | None, bool]:
+    """Scores and coins of the canaries, [runs, canaries]; in words; the law of those out; whether signed."""
     _check(algorithm, problem, relation, adversary)
     clients, size, signed = problem.population.clients, dimension(problem), relation == "replace"
     plant = Directions(seed, canaries, size, signed)
@@ -79,7 +78,7 @@ def client_scores(
         null = None if signed or summed or coins.all() else fitted(found[~coins])
     if not np.isfinite(found).all():
         raise ValueError("the models are no finite numbers any more, so that nothing can be scored; use a smaller lr")
-    return Scores(found[coins], found[~coins]), words, null, signed
+    return found, coins, words, null, signed
 
 
 def _over_rounds(rounds: Any, summed: bool) -> Array:

@@ -13,7 +13,6 @@ import numpy as np
 from jax import random
 
 from hush.audits.decoding import MOST_NUMBERS, decoded_rounds, grouped
-from hush.audits.findings import Scores
 from hush.audits.observing import Progress, Seen, advance, observed, seen_by
 from hush.audits.planting import Swaps, lanes_of, planted
 from hush.audits.scoring import losses
@@ -37,8 +36,8 @@ def example_scores(
     repetitions: int,
     seed: int,
     progress: Progress,
-) -> tuple[Scores, str]:
-    """The scores of the canaries that are in and out, in all runs, and in words."""
+) -> tuple[Array, Array, str]:
+    """Scores and coins of the canaries, [runs, canaries], and in words."""
     task = check_supervised(problem)
     changed, swaps, who = with_alternatives(task, canaries, seed)
     made = planted(seen_by(algorithm, adversary), swaps)
@@ -56,7 +55,7 @@ def example_scores(
         found = _decoded(changed, swaps, who, adversary, observed(simulation, rounds, adversary, *asked))
     if not np.isfinite(found).all():
         raise ValueError("the models are no finite numbers any more, so that nothing can be scored; use a smaller lr")
-    return Scores(found[coins], found[~coins]), words
+    return found, coins, words
 
 
 def check_supervised(problem: Problem) -> Supervised:
@@ -65,7 +64,9 @@ def check_supervised(problem: Problem) -> Supervised:
         raise ValueError(f"examples are asked for in a task of data and a model, found {type(problem).__name__}")
     if problem.is_remote or problem.is_stored:
         where = "on devices" if problem.is_remote else "on disk"
-        raise ValueError(f"the clients' examples must be in memory to be scored, found a task whose examples lie {where}")
+        raise ValueError(
+            f"the clients' examples must be in memory to be scored, found a task whose examples lie {where}"
+        )
     held = np.asarray(problem.index)
     if len(np.unique(held)) < len(held):
         raise ValueError(
@@ -92,7 +93,11 @@ def with_alternatives(problem: Supervised, canaries: int, seed: int) -> tuple[Su
     importance = jnp.concatenate([problem.importance, jnp.zeros(2 * canaries)])
     pairs = rows + np.arange(2 * canaries, dtype=np.int32).reshape(2, canaries).T
     who = np.searchsorted(np.asarray(problem.offsets), places, side="right") - 1
-    return replace(problem, train=table, importance=importance), Swaps(jnp.asarray(places), jnp.asarray(pairs), seed), who
+    return (
+        replace(problem, train=table, importance=importance),
+        Swaps(jnp.asarray(places), jnp.asarray(pairs), seed),
+        who,
+    )
 
 
 def _shuffled(key: Key, x: Array, held: Array, canaries: int) -> Array:

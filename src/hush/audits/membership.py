@@ -4,7 +4,6 @@
 finished run, of which nothing is known but its model.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +19,7 @@ from hush.audits.example_canaries import check_supervised
 from hush.audits.findings import Bound, Finding, Scores
 from hush.audits.likelihood import confidences, each_in_turn, likelihood_ratio
 from hush.audits.observing import Progress, advance, silent
-from hush.audits.one_run import one_run, one_run_gaussian
+from hush.audits.one_run import counted, one_run, one_run_gaussian, parted
 from hush.audits.planting import Masks, lanes_of, planted
 from hush.audits.rates import AT, Rates, rates, threshold_at
 from hush.audits.scoring import losses
@@ -95,7 +94,7 @@ def membership(
     lost, coins = _trained(algorithm, task, rounds, shadows + 1, seed, tell)
     found = confidences(lost)
     scores = {LOSS: -lost, RATIO: each_in_turn(found, coins, online)}
-    attacks = {name: rates(_parted(each, coins), confidence=confidence) for name, each in scores.items()}
+    attacks = {name: rates(parted(each, coins), confidence=confidence) for name, each in scores.items()}
     proved, gaussian, which = _proved(-lost, found, coins, online, delta, confidence)
     words = f"{shadows + 1} runs of {rounds} rounds, in each of which every example is in by a coin of its own{more}"
     finding = Finding(
@@ -104,12 +103,12 @@ def membership(
         claim=about,
         bounds=(Bound(delta, proved, about.epsilon_at(delta)),),
         confidence=confidence,
-        scores=_parted(scores[which], coins),
+        scores=parted(scores[which], coins),
         words=f"{words}; the bound is by the {which}",
         seconds=perf_counter() - began,
         gaussian_bound=gaussian,
     )
-    exposed = _by_client(task, scores, coins, attacks)
+    exposed = _exposure(task, scores, coins, None, attacks)
     return Membership(attacks, exposed, finding, finding.words)
 
 
@@ -144,7 +143,10 @@ def _trained(
     sizes, most = np.asarray(problem.population.sizes), problem.population.largest
     clients = np.arange(len(sizes))
     coins = np.array(
-        [np.asarray(jax.vmap(lambda client, lane=lane: masks.coins(lane, client, most))(clients)) for lane in range(lanes)]
+        [
+            np.asarray(jax.vmap(lambda client, lane=lane: masks.coins(lane, client, most))(clients))
+            for lane in range(lanes)
+        ]
     )
     progress(0.9, "losses")
     found = losses(problem, problem.train, problem.index, simulation.models)
@@ -160,19 +162,10 @@ def _proved(
     half = (len(found) + 1) // 2
     ratio = np.array([likelihood_ratio(each, found[half:], coins[half:], online) for each in found[:half]])
     each = 1 - (1 - confidence) / 2
-    parted = {LOSS: _parted(scores, coins), RATIO: _parted(ratio, coins[:half])}
-    bounds = {name: one_run(told, delta, each) for name, told in parted.items()}
+    told = {LOSS: counted(scores, coins, delta), RATIO: counted(ratio, coins[:half], delta)}
+    bounds = {name: one_run(some, delta, each) for name, some in told.items()}
     which = max(bounds, key=lambda name: bounds[name])
-    return bounds[which], one_run_gaussian(parted[which], delta, each), which
-
-
-def _parted(scores: Array, coins: Array) -> Scores:
-    return Scores(scores[coins], scores[~coins])
-
-
-def _by_client(problem: Supervised, scores: dict[str, Array], coins: Array, attacks: dict[str, Rates]) -> pd.DataFrame:
-    """A row for each client: its own examples that were in against its own that were not."""
-    return _exposure(problem, scores, coins, None, attacks)
+    return bounds[which], one_run_gaussian(told[which], delta, each), which
 
 
 def _exposure(
@@ -202,11 +195,20 @@ def _exposure(
 
 def _check_finite(*found: Array) -> None:
     if not all(np.isfinite(each).all() for each in found):
-        raise ValueError("the final models' losses are no finite numbers, so that nothing can be told; use a smaller lr")
+        raise ValueError(
+            "the final models' losses are no finite numbers, so that nothing can be told; use a smaller lr"
+        )
 
 
 def _check(
-    algorithm: Any, problem: Any, rounds: int, delta: float, claim: Any, shadows: int, online: bool, confidence: float,
+    algorithm: Any,
+    problem: Any,
+    rounds: int,
+    delta: float,
+    claim: Any,
+    shadows: int,
+    online: bool,
+    confidence: float,
     seed: int,
 ) -> Supervised:
     check_pair(algorithm, problem)
