@@ -10,29 +10,34 @@ import numpy as np
 from hush.audits.bounds import CONFIDENCE
 from hush.audits.claims import ADVERSARIES, COVERED, Claim, claim_of, nothing_claimed
 from hush.audits.client_canaries import client_scores
+from hush.audits.decoding import MOST_NUMBERS
 from hush.audits.example_canaries import example_scores
-from hush.audits.findings import Bound, Finding, Scores
+from hush.audits.findings import Bound, Finding
 from hush.audits.observing import Progress, check_seen, silent
-from hush.audits.one_run import Normal, fitted, gaussian_epsilon, one_run, one_run_gaussian
+from hush.audits.one_run import Normal, counted, fitted, gaussian_epsilon, one_run, one_run_gaussian, parted
 from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import integer, known
 from hush.core.check import seed as check_seed
+from hush.core.flat import dimension
 from hush.core.problem import Problem
 from hush.execution.admission import check_pair
 from hush.execution.lanes import MOST_LANES
 from hush.privacy import UNITS, NoGuarantee, describe
+from hush.privacy.clients import UNSEEN
 from hush.privacy.releases import fraction
 
+Array = np.ndarray[Any, Any]
 MOST_CANARIES = 1000  # unless more are asked for
 
 
 @dataclass(frozen=True)
 class Told:
-    """The scores of the canaries, and what else is known of them."""
+    """The scores of the canaries and their coins, [runs, canaries], and what else is known of them."""
 
-    scores: Scores
+    found: Array
+    coins: Array
     words: str
-    null: Normal | None = None  # the law of those that are out, where it is known
+    null: Normal | None = None  # the law of those that are out, where it is another than that of those in, moved
     signed: bool = False  # whether those that are out have the law of those that are in, turned round
 
 
@@ -58,13 +63,15 @@ def canaries(
                     2023). Where clients are added or removed, one that is out never takes part, which asks for a cohort
                     that draws each by itself; where they are replaced, one that is out sends the opposite. Scored by
                     cosines with what the adversary sees.
-    unit="example"  Of `canaries` examples each has its own label or, by its coin, another's (Steinke et al. 2023).
-                    Scored by losses under the final model, or by gradients along what the adversary sees.
+    unit="example"  In the places of `canaries` examples stand others that are made up, of one label or, by the coin, of
+                    another (Steinke et al. 2023). Scored by their losses under the final model, or by their gradients
+                    along what the adversary sees.
 
     The claim is what `hush.privacy.describe` says, unless one is given; where it says nothing, nothing is claimed. The
     adversary is the strongest that the claim covers, unless one is named. `bound` holds with the confidence whatever
     the algorithm is: the coins are independent, and an ε under the claim's relation is one for each of them
-    (`hush.audits.one_run`). With `repetitions` every run has coins of its own, and all count together in one bound.
+    (`hush.audits.one_run`). With `repetitions` every run has coins of its own, and they count together, up to 0.03/δ of
+    them: more make a bound worse.
     `gaussian_bound` is larger, and holds for mechanisms whose trade-off curve is a Gaussian's; `estimate` is Andrew et
     al.'s ε of two Gaussian laws of the score, and no bound: it may lie on either side of the truth.
 
@@ -85,29 +92,34 @@ def canaries(
     many = _how_many(problem, unit, canaries)
     ask: Callable[..., Any] = client_scores if unit == "client" else example_scores
     told = Told(*ask(algorithm, problem, rounds, about.relation, sees, many, repetitions, seed, progress or silent))
+    scores = counted(told.found, told.coins, delta)
     return Finding(
         method="canaries",
         adversary=sees,
         claim=about,
-        bounds=(Bound(delta, one_run(told.scores, delta, confidence), about.epsilon_at(delta)),),
+        bounds=(Bound(delta, one_run(scores, delta, confidence), about.epsilon_at(delta)),),
         confidence=confidence,
-        scores=told.scores,
+        scores=parted(told.found, told.coins),
         estimate=estimated(told, delta),
         words=f"{told.words}; {repetitions} run{'s' * (repetitions > 1)} of {rounds} rounds",
         seconds=perf_counter() - began,
-        gaussian_bound=one_run_gaussian(told.scores, delta, confidence),
+        gaussian_bound=one_run_gaussian(scores, delta, confidence),
     )
 
 
 def estimated(told: Told, delta: float) -> float | None:
     """Andrew et al. 2023, Algorithm 2: ε of the Gaussian laws of the two kinds of scores; none of too few."""
-    included, excluded = told.scores
+    included, excluded = parted(told.found, told.coins)
     if told.signed:
         mean, deviation = fitted(np.concatenate([included, -excluded]))
         return gaussian_epsilon(Normal(mean, deviation), Normal(-mean, deviation), delta)
     if min(len(included), len(excluded)) < 2:
         return None
-    return gaussian_epsilon(fitted(included), fitted(excluded) if told.null is None else told.null, delta)
+    if told.null is not None:
+        return gaussian_epsilon(fitted(included), told.null, delta)
+    one, other = fitted(included), fitted(excluded)
+    deviation = float(np.hypot(one.deviation, other.deviation) / np.sqrt(2))
+    return gaussian_epsilon(Normal(one.mean, deviation), Normal(other.mean, deviation), delta)
 
 
 def _check(
@@ -139,9 +151,9 @@ def _claim(
     try:
         return claim_of(describe(algorithm, problem, rounds, unit=unit, trust=trust), delta)
     except NoGuarantee:
-        alone = unit == "client" and all(phase.cohort.independent for phase in algorithm.phases)
-        relation = "add-or-remove" if alone else "replace"
-        return nothing_claimed(delta, unit=unit, relation=relation, trust=trust or "server")
+        who = trust or "server"
+        alone = unit == "client" and who in UNSEEN and all(phase.cohort.independent for phase in algorithm.phases)
+        return nothing_claimed(delta, unit=unit, relation="add-or-remove" if alone else "replace", trust=who)
 
 
 def _how_many(problem: Problem, unit: str, asked: int | None) -> int:
@@ -153,4 +165,5 @@ def _how_many(problem: Problem, unit: str, asked: int | None) -> int:
     if asked is not None:
         integer("canaries", asked, 1, units)
         return asked
-    return min(units // 2, MOST_CANARIES)
+    fits = MOST_NUMBERS // dimension(problem) if unit == "example" else MOST_CANARIES
+    return max(1, min(units // 2, MOST_CANARIES, fits))

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hush.audits.findings import Scores
 from hush.audits.observing import Progress, advance, observed, seen_by
-from hush.audits.one_run import Normal
+from hush.audits.one_run import Normal, fitted
 from hush.audits.planting import Directions, direction, lanes_of, planted
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.flat import dimension
@@ -52,9 +51,9 @@ def client_scores(
     repetitions: int,
     seed: int,
     progress: Progress,
-) -> tuple[Scores, str, Normal | None, bool]:
-    """The scores of the canaries that are in and out, in all runs; in words; the law of those out; whether signed."""
-    _check(algorithm, problem, relation)
+) -> tuple[Array, Array, str, Normal | None, bool]:
+    """Scores and coins of the canaries, [runs, canaries]; in words; the law of those out; whether signed."""
+    _check(algorithm, problem, relation, adversary)
     clients, size, signed = problem.population.clients, dimension(problem), relation == "replace"
     plant = Directions(seed, canaries, size, signed)
     made = planted(seen_by(algorithm, adversary), plant)
@@ -76,9 +75,10 @@ def client_scores(
         seen = observed(simulation, rounds, adversary, who, progress, "canaries")
         each = (np.asarray(cosines(seed, jnp.asarray(who), now.moved)) * now.took_part[:, who] for now in seen)
         found = _over_rounds(each, summed)
+        null = None if signed or summed or coins.all() else fitted(found[~coins])
     if not np.isfinite(found).all():
         raise ValueError("the models are no finite numbers any more, so that nothing can be scored; use a smaller lr")
-    return Scores(found[coins], found[~coins]), words, null, signed
+    return found, coins, words, null, signed
 
 
 def _over_rounds(rounds: Any, summed: bool) -> Array:
@@ -96,12 +96,17 @@ def _allowance(coins: Array, clients: int, rounds: int) -> Array:
     return allowed
 
 
-def _check(algorithm: Algorithm | InTurn, problem: Problem, relation: str) -> None:
+def _check(algorithm: Algorithm | InTurn, problem: Problem, relation: str, adversary: str) -> None:
     view = problem.client(0) if not problem.is_stored else None
     if view is not None and not isinstance(view, Numbered):
         raise ValueError(
             f"clients that are canaries are known by their numbers, which a task's are (hush.tasks); found "
             f"{type(view).__name__} of {type(problem).__name__}"
+        )
+    if relation == "add-or-remove" and adversary in ("sum", "messages"):
+        raise ValueError(
+            f"the adversary {adversary!r} sees who takes part, and so who is left out: a claim about clients that are "
+            "added or removed is about 'final model' or 'every model'; for others, claim of clients that are replaced"
         )
     together = [type(phase.cohort).__name__ for phase in algorithm.phases if not phase.cohort.independent]
     if relation == "add-or-remove" and together:

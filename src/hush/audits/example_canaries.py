@@ -1,28 +1,27 @@
-"""Examples that are canaries: each has its own label or another's, and is looked for by what the model makes of it.
+"""Examples that are canaries: each has one label or another, and is looked for by what the model makes of it.
 
 Steinke, Nasr, Jagielski 2023, "Privacy auditing with one (1) training run". A slot holds one of two examples and is
 never empty: neighbours are replaced, and what is known of sizes stays true.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import random
 
-from hush.audits.findings import Scores
-from hush.audits.observing import Progress, advance, observed, seen_by
+from hush.audits.decoding import MOST_NUMBERS, decoded_rounds, grouped
+from hush.audits.observing import Progress, Seen, advance, observed, seen_by
 from hush.audits.planting import Swaps, lanes_of, planted
 from hush.audits.scoring import losses
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.flat import ravel, unravelled
-from hush.core.keys import at, root
-from hush.core.problem import Problem, Vector
+from hush.core.flat import dimension
+from hush.core.keys import Key, at, root
+from hush.core.problem import Problem
 from hush.execution.simulation import Simulation
-from hush.tasks.problem import Examples, Supervised
+from hush.tasks.problem import Supervised
 
 Array = np.ndarray[Any, Any]
 
@@ -37,28 +36,26 @@ def example_scores(
     repetitions: int,
     seed: int,
     progress: Progress,
-) -> tuple[Scores, str]:
-    """The scores of the canaries that are in and out, in all runs, and in words."""
+) -> tuple[Array, Array, str]:
+    """Scores and coins of the canaries, [runs, canaries], and in words."""
     task = check_supervised(problem)
     changed, swaps, who = with_alternatives(task, canaries, seed)
     made = planted(seen_by(algorithm, adversary), swaps)
     lanes = lanes_of(made, range(repetitions))
     coins = np.array([swaps.coins(number) for number in range(repetitions)])
     simulation = Simulation(made, changed, seed=seed, lanes=lanes)
-    words = f"{canaries} of {task.population.examples} examples have another's label, by a coin each"
+    asked = who_of(adversary, who), progress, "canaries"
+    words = f"{canaries} of {task.population.examples} examples are canaries, of one label or another by a coin each"
     if adversary == "final model":
         before = simulation.models
         advance(simulation, rounds, progress, "canaries")
         # What the final model prefers to what the first one did.
         found = _preferred(changed, swaps, simulation.models) - _preferred(changed, swaps, before)
     else:
-        found = np.zeros(coins.shape)
-        for seen in observed(simulation, rounds, adversary, who, progress, "canaries"):
-            along = _along(changed, swaps.rows, seen.before, seen.moved)
-            found += np.asarray(along) * seen.took_part[:, who]
+        found = _decoded(changed, swaps, who, adversary, observed(simulation, rounds, adversary, *asked))
     if not np.isfinite(found).all():
         raise ValueError("the models are no finite numbers any more, so that nothing can be scored; use a smaller lr")
-    return Scores(found[coins], found[~coins]), words
+    return found, coins, words
 
 
 def check_supervised(problem: Problem) -> Supervised:
@@ -80,33 +77,44 @@ def check_supervised(problem: Problem) -> Supervised:
 
 
 def with_alternatives(problem: Supervised, canaries: int, seed: int) -> tuple[Supervised, Swaps, Array]:
-    """The problem with other labels for some examples at the end of its table, where they are, and whose they are."""
-    key = at(root(seed), "audit canaries")
-    places = np.sort(np.asarray(random.permutation(at(key, "places"), problem.index.size)[:canaries]))
-    rows, targets = np.asarray(problem.index)[places], np.asarray(problem.train.y)
-    others = np.asarray(random.permutation(at(key, "labels"), problem.index.size))
-    wrong = _different(targets, rows, np.asarray(problem.index)[others])
-    table = replace(
-        problem.train,
-        x=jnp.concatenate([problem.train.x, problem.train.x[rows]]),
-        y=jnp.concatenate([problem.train.y, problem.train.y[wrong]]),
+    """The problem with two canaries for each of some places at the end of its table, the places, and whose they are.
+
+    Both have the same inputs, each number of which comes from another example: nothing else in the data tells of their
+    label, so that what a model knows of it was learnt from them. Their labels differ, and are others'.
+    """
+    key, held = at(root(seed), "audit canaries"), np.asarray(problem.index)
+    places = np.sort(np.asarray(random.permutation(at(key, "places"), held.size)[:canaries]))
+    labels = held[np.asarray(random.permutation(at(key, "labels"), held.size))]
+    one = labels[np.arange(canaries) % held.size]
+    two = _different(np.asarray(problem.train.y), one, labels)
+    x, y, rows = problem.train.x, problem.train.y, len(problem.train.y)
+    made_up = _shuffled(at(key, "inputs"), np.asarray(x), held, canaries)
+    table = replace(problem.train, x=jnp.concatenate([x, made_up, made_up]), y=jnp.concatenate([y, y[one], y[two]]))
+    importance = jnp.concatenate([problem.importance, jnp.zeros(2 * canaries)])
+    pairs = rows + np.arange(2 * canaries, dtype=np.int32).reshape(2, canaries).T
+    who = np.searchsorted(np.asarray(problem.offsets), places, side="right") - 1
+    return (
+        replace(problem, train=table, importance=importance),
+        Swaps(jnp.asarray(places), jnp.asarray(pairs), seed),
+        who,
     )
-    importance = jnp.concatenate([problem.importance, jnp.zeros(canaries)])
-    added = len(targets) + np.arange(canaries)
-    swaps = Swaps(jnp.asarray(places), jnp.asarray(np.stack([rows, added], 1), jnp.int32), seed)
-    offsets = np.asarray(problem.offsets)
-    who = np.searchsorted(offsets, places, side="right") - 1
-    return replace(problem, train=table, importance=importance), swaps, who
+
+
+def _shuffled(key: Key, x: Array, held: Array, canaries: int) -> Array:
+    """Inputs of which every number is that of another example, in the same place."""
+    flat = x.reshape(len(x), -1)
+    rows = held[np.asarray(random.randint(key, (canaries, flat.shape[1]), 0, held.size))]
+    return np.take_along_axis(flat, rows, 0).reshape(canaries, *x.shape[1:])
 
 
 def _different(targets: Array, rows: Array, candidates: Array) -> Array:
     """For each row one of the candidates, from a place of its own on, whose target is another."""
     flat = targets.reshape(len(targets), -1)
     if (flat[candidates] == flat[candidates[0]]).all():
-        raise ValueError("canaries have another's label, and all examples have the same one: two at least are needed")
-    chosen, n = np.arange(len(rows)) % len(candidates), len(candidates)
+        raise ValueError("canaries have labels of two kinds, and all examples have the same one: two are needed")
+    chosen = (np.arange(len(rows)) + 1) % len(candidates)
     while (same := (flat[candidates[chosen]] == flat[rows]).all(1)).any():
-        chosen[same] = (chosen[same] + 1) % n
+        chosen[same] = (chosen[same] + 1) % len(candidates)
     return np.asarray(candidates[chosen])
 
 
@@ -116,26 +124,24 @@ def _preferred(problem: Supervised, swaps: Swaps, models: Array) -> Array:
     return out - inside
 
 
-@eqx.filter_jit
-def _along(problem: Supervised, rows: jax.Array, models: jax.Array, moved: jax.Array) -> jax.Array:
-    """⟨g(out)/‖g(out)‖ − g(in)/‖g(in)‖, v⟩ at the model that v was made from, [lanes, canaries]: training on one moves
-    a model against its gradient, however it is clipped.
-    """
+def _decoded(problem: Supervised, swaps: Swaps, who: Array, adversary: str, rounds: Iterable[Seen]) -> Array:
+    """Σ_t of what speaks for each coin: in its client's own messages, or in what all clients' together made."""
+    own = adversary == "messages"
+    groups = grouped(who) if own else np.arange(len(who))[None]
+    owners = np.unique(who) if own else np.array([-1])
+    if (numbers := groups.shape[1] * dimension(problem)) > MOST_NUMBERS:
+        raise ValueError(
+            f"canaries that are decoded together times the model's parameters must be {MOST_NUMBERS:,} at most, found "
+            f"{numbers:,}; use fewer canaries, or the adversary 'final model'"
+        )
+    found: Array = np.zeros(())
+    for before, moved, took_part in rounds:
+        seen = before, moved if own else moved[:, None]
+        each = decoded_rounds(problem, swaps.rows, swaps.places, jnp.asarray(groups), jnp.asarray(owners), seen)
+        found = found + np.asarray(each, np.float64) * took_part[:, who]
+    return found
 
-    def one(each: tuple[jax.Array, jax.Array]) -> jax.Array:
-        pair, place = each
 
-        def in_lane(model: Vector, vector: Vector) -> jax.Array:
-            out, inside = (_unit_gradient(problem, problem.train, row, model) for row in pair)
-            return (out - inside) @ vector
-
-        return jax.vmap(in_lane)(models, moved if moved.ndim == 2 else moved[:, place])
-
-    return lax.map(one, (rows, jnp.arange(len(rows)))).T
-
-
-def _unit_gradient(problem: Supervised, table: Examples, row: jax.Array, model: Vector) -> Vector:
-    inputs, target = table[row]
-    gradient = jax.grad(problem.loss)(unravelled(problem, model), inputs[None], target[None], jnp.ones(1))
-    vector = ravel(gradient)[0]
-    return vector / jnp.maximum(jnp.linalg.norm(vector), jnp.finfo(jnp.float32).tiny)
+def who_of(adversary: str, who: Array) -> Array:
+    """Whose messages an adversary looks at."""
+    return np.unique(who) if adversary == "messages" else who

@@ -11,9 +11,9 @@ import numpy as np
 from hush.audits.planting import Around
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.contract import Info, LocalRule, Message, Received, ServerRule, State
+from hush.core.flat import flat_shape
 from hush.core.keys import Key
 from hush.core.problem import ClientData, Problem, Vector
-from hush.core.flat import flat_shape
 from hush.execution.simulation import Simulation
 
 Progress = Callable[[float, str], None]

@@ -21,6 +21,9 @@ from hush.audits.bounds import CONFIDENCE
 from hush.audits.findings import Scores
 
 FEWEST_GUESSES = 8  # fewer prove nothing: eight right ones are an ε of 0.8 at best
+# δ counts once for each coin: with more coins than so many over δ a bound gets worse again. Found by trying.
+COINS_OVER_DELTA = 0.03
+FEWEST_COINS = 50
 LARGEST_EPSILON = 2.0**20  # of an estimate: more is said of laws that do not meet
 
 
@@ -38,6 +41,21 @@ class Guesses(NamedTuple):
     wrong: np.ndarray[Any, Any]
 
 
+def parted(scores: np.ndarray[Any, Any], coins: np.ndarray[Any, Any]) -> Scores:
+    """The scores of those whose coins say in, and of those whose say out."""
+    return Scores(scores[coins], scores[~coins])
+
+
+def counted(scores: np.ndarray[Any, Any], coins: np.ndarray[Any, Any], delta: float) -> Scores:
+    """As many of these as a bound is best made of, from all over them: which ones, no coin or score decides.
+
+    The other coins are then as good as fixed: a bound is for whatever they are.
+    """
+    many = min(coins.size, max(FEWEST_COINS, int(COINS_OVER_DELTA / delta)))
+    places = np.linspace(0, coins.size - 1, many).astype(int)
+    return parted(scores.ravel()[places], coins.ravel()[places])
+
+
 def _guesses(scores: Scores) -> list[Guesses]:
     """Two ways to guess: that the highest scores are in, and that besides the lowest are out.
 
@@ -45,8 +63,9 @@ def _guesses(scores: Scores) -> list[Guesses]:
     """
     middle = np.mean(np.concatenate(scores))
     above, below = scores.included - middle, middle - scores.excluded
-    right, wrong = np.concatenate([above[above > 0], below[below > 0]]), np.concatenate(
-        [-above[above <= 0], -below[below <= 0]]
+    right, wrong = (
+        np.concatenate([above[above > 0], below[below > 0]]),
+        np.concatenate([-above[above <= 0], -below[below <= 0]]),
     )
     return [Guesses(scores.included, scores.excluded), Guesses(right, wrong)]
 

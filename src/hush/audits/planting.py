@@ -87,7 +87,9 @@ def planted(algorithm: Algorithm | InTurn, plant: Plant) -> Algorithm | InTurn:
     """The same algorithm on other data, in every phase."""
     if isinstance(algorithm, Algorithm):
         return replace(algorithm, local=Planted(algorithm.local, plant))
-    return replace(algorithm, phases=tuple(replace(each, local=Planted(each.local, plant)) for each in algorithm.phases))
+    return replace(
+        algorithm, phases=tuple(replace(each, local=Planted(each.local, plant)) for each in algorithm.phases)
+    )
 
 
 def lanes_of(algorithm: Algorithm | InTurn, numbers: Sequence[int]) -> list[Lane]:
