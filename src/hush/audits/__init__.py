@@ -2,5 +2,19 @@
 
 from hush.audits.claims import ADVERSARIES, Claim, asserted, claim_of, nothing_claimed
 from hush.audits.findings import Bound, Finding, Scores
+from hush.audits.reconstruction import Reconstruction, Reconstructions, compare_reconstructions, reconstruct
 
-__all__ = ["ADVERSARIES", "Bound", "Claim", "Finding", "Scores", "asserted", "claim_of", "nothing_claimed"]
+__all__ = [
+    "ADVERSARIES",
+    "Bound",
+    "Claim",
+    "Finding",
+    "Reconstruction",
+    "Reconstructions",
+    "Scores",
+    "asserted",
+    "claim_of",
+    "compare_reconstructions",
+    "nothing_claimed",
+    "reconstruct",
+]
