@@ -7,7 +7,7 @@ import signal
 
 import numpy as np
 import pytest
-from test_command_line import fails, fine, hush, tiny  # noqa: F401
+from test_command_line import TINY, fails, fine, hush
 
 from hush.app.failures import REFUTED
 from hush.audits.claims import COVERED
@@ -105,8 +105,9 @@ def test_who_is_not_covered_refutes_nothing(private, pretended):
     assert "not covered" in text
 
 
-def test_without_a_guarantee_nothing_is_claimed(tiny, pretended):
-    text = fine("audit", tiny, "--quiet")
+def test_without_a_guarantee_nothing_is_claimed(private, pretended):
+    private.write_text(TINY)
+    text = fine("audit", private, "--quiet")
     assert "Nothing is claimed" in " ".join(text.split())
 
 

@@ -14,6 +14,7 @@ from hush.audits.answer import Audit, about, verdict_of
 from hush.audits.auditing import audit
 from hush.audits.claims import ADVERSARIES
 from hush.audits.findings import Finding
+from hush.audits.telling import in_words
 from hush.core.problem import Problem
 from hush.privacy import NoGuarantee, describe
 from hush.privacy.shown import rounded_down, rounded_up
@@ -115,7 +116,7 @@ def tell(found: Audit) -> None:
         ]
         print_table(headings, [_row(each) for each in found.findings])
     for name, other in found.others.items():
-        print(f"{name}: {getattr(other, 'sentence', 'on the page')}")
+        print(f"{name}: {in_words(name, other)}")
     print(found.sentence)
     if found.folder is not None and (page := found.folder / files.PAGE).is_file():
         print(f"page: {page}")

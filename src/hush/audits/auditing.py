@@ -13,7 +13,7 @@ from hush.audits.claims import ADVERSARIES, Claim, asserted, claim_of, nothing_c
 from hush.audits.findings import Finding
 from hush.audits.folder import AuditFolder
 from hush.audits.keeping import packed, unpacked
-from hush.audits.methods import METHODS, Asked, Progress, why_not
+from hush.audits.methods import METHODS, Asked, Progress, check_fit
 from hush.audits.writing import write
 from hush.core.algorithm import Algorithm, InTurn, name_of
 from hush.core.check import flag, integer, known
@@ -74,12 +74,14 @@ def audit(
         integer("lanes", lanes, LEAST_LANES)
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must be a number above 0.5 and below 1, found {confidence}")
-    attacks = _attacks(methods, adversary, problem)
+    attacks = _attacks(methods, adversary)
     claim, proved = claim_for(algorithm, problem, rounds, epsilon=epsilon, delta=delta, unit=unit, trust=trust)
     # All bounds are to hold together, so the chance that one of them is wrong is shared out among them.
     share = 1 - (1 - confidence) / max(sum(METHODS[name].bounds for name, _ in attacks), 1)
     files = None if folder is None else AuditFolder(folder)
     asked = Asked(algorithm, problem, rounds, claim, None, share, seed, lanes, proved=proved)
+    for name, each in attacks:
+        check_fit(name, replaced(asked, adversary=each))
     with listening() as stopping, nullcontext() if files is None else locked(files.path):
         if files is not None:
             files.begin(_identity(asked), resume, replace)
@@ -125,22 +127,18 @@ def claim_for(
     return replaced(claim, words=dict(claim.words) | said | dict(proved.words)), False
 
 
-def _attacks(
-    methods: Sequence[str], adversary: str | Sequence[str] | None, problem: Problem
-) -> list[tuple[str, str | None]]:
-    """Every attack with what its adversary sees; those that do not fit are refused before any work."""
+def _attacks(methods: Sequence[str], adversary: str | Sequence[str] | None) -> list[tuple[str, str | None]]:
+    """Every attack with what its adversary sees."""
     names = [methods] if isinstance(methods, str) else list(dict.fromkeys(methods))
     if not names:
         raise ValueError(f"an audit needs a method, known: {', '.join(METHODS)}")
     for name in names:
         known("method", name, METHODS)
-        if reason := why_not(name, problem):
-            raise ValueError(reason)
     seen = (adversary,) if adversary is None or isinstance(adversary, str) else tuple(dict.fromkeys(adversary))
     for each in seen:
         if each is not None:
             known("adversary", each, ADVERSARIES)
-    return [(name, each) for name in names for each in (seen if METHODS[name].bounds else (None,))]
+    return [(name, each) for name in names for each in (seen if METHODS[name].chooses else (None,))]
 
 
 def _carried_out(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ Array = np.ndarray[Any, Any]
 
 SQUARE = (5.6, 4.6)  # two in a row
 SHOWN, REFUTED, CLAIMED, OPEN = PALETTE[0], PALETTE[1], INK, PALETTE[2]
+OTHERS = (SHOWN, PALETTE[3], PALETTE[4], PALETTE[5])
 POINTS = 300  # of a curve
 BINS = 40
 LEAST_RATE = 1e-4  # of the axes for small rates, where there are too few runs for a smaller one
@@ -46,6 +47,17 @@ class Attack:
     refuted: bool
     included: Array  # scores of the world with the unit
     excluded: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """How often an attack calls "in" rightly against how often wrongly, over all thresholds."""
+
+    name: str
+    false: Array
+    true: Array
+    colour: str = SHOWN
+    dashed: bool = False
 
 
 def rates(included: Array, excluded: Array) -> tuple[Array, Array]:
@@ -118,6 +130,21 @@ def _beside(ax: Axes, x: float, y: float, words: str, colour: str, reach: float)
 
 
 def region(attacks: Sequence[Attack], epsilon: float, delta: float, small: bool = False) -> Drawing:
+    """The attacks inside what (ε, δ) leaves room for; those that the claim does not cover are dashed."""
+    shown = [(number, each) for number, each in enumerate(attacks) if len(each.included) and len(each.excluded)]
+    curves = [
+        Curve(
+            each.name if each.covered else f"{each.name} (not covered)",
+            *rates(each.included, each.excluded),
+            REFUTED if each.refuted else OTHERS[number % len(OTHERS)],
+            not each.covered,
+        )
+        for number, each in shown
+    ]
+    return roc(curves, epsilon, delta, small)
+
+
+def roc(curves: Sequence[Curve], epsilon: float = inf, delta: float = 0.0, small: bool = False) -> Drawing:
     """Right against wrong calls of "in", over all thresholds, and what (ε, δ) leaves room for; `small` rates from near.
 
     A claim holds for every test: no curve leaves the shaded region, but for the chance of few runs.
@@ -135,9 +162,9 @@ def region(attacks: Sequence[Attack], epsilon: float, delta: float, small: bool 
         ax.plot(grid, most_allowed(grid, epsilon, delta), color=OPEN, linewidth=1.2, gid="most")
         ax.plot(grid, least, color=OPEN, linewidth=1.2, gid="least")
     ax.plot(grid, grid, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)), label="guessing")
-    for number, attack in enumerate(attacks):
-        _curve(ax, attack, number, small)
-    if not any(len(each.included) and len(each.excluded) for each in attacks):
+    for number, each in enumerate(curves):
+        _curve(ax, each, number, small)
+    if not curves:
         say(ax, "no scores")
     _rate_axes(ax, small)
     ax.set_xlabel('called "in", and was not')
@@ -146,14 +173,11 @@ def region(attacks: Sequence[Attack], epsilon: float, delta: float, small: bool 
     return settled(figure)
 
 
-def _curve(ax: Axes, attack: Attack, number: int, small: bool) -> None:
-    if not len(attack.included) or not len(attack.excluded):
-        return
-    false, true = _thinned(*rates(attack.included, attack.excluded), small)
-    colour = REFUTED if attack.refuted else (SHOWN, PALETTE[3], PALETTE[4], PALETTE[5])[number % 4]
+def _curve(ax: Axes, curve: Curve, number: int, small: bool) -> None:
+    false, true = _thinned(curve.false, curve.true, small)
     ax.step(
-        false, true, where="post", color=colour, linewidth=1.8, gid=f"attack-{number}", label=attack.name,
-        linestyle=DASHES[0] if attack.covered else DASHES[1],
+        false, true, where="post", color=curve.colour, linewidth=1.8, gid=f"attack-{number}", label=curve.name,
+        linestyle=DASHES[1 if curve.dashed else 0],
     )  # fmt: skip
 
 
