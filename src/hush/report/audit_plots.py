@@ -90,7 +90,7 @@ def most_allowed(false: Array, epsilon: float, delta: float) -> Array:
 
 def both_sides(attacks: Sequence[Attack]) -> Drawing:
     """For each attack: what was shown, from zero on, what is claimed, and between them what nobody knows."""
-    figure = drawing(7.2, 1.05 + 0.78 * max(len(attacks), 1))
+    figure = drawing(5.8, 0.85 + 0.72 * max(len(attacks), 1))
     ax = figure.subplots()
     dress(ax, grid="x")
     ends = [each.bound for each in attacks] + [each.claimed for each in attacks if each.covered]
