@@ -47,6 +47,7 @@ class Arena:
             sign=jnp.float32(1.0 if included or not replaced else probe.against),
             others=jnp.float32(others),
             alternates=jnp.asarray(probe.alternates),
+            follows=jnp.asarray(probe.follows),
         )
         present = 1.0 if included or replaced else 0.0
         simulation = Simulation(_with_presence(self.algorithm, present), problem, seed=seed, repetitions=lanes)

@@ -32,7 +32,7 @@ MOST_AT_ONCE = 512
 # How much more must be won by a probe than by the first, or by an attack than by the plain ones: what is chosen for a
 # lucky draw of few lanes finds less in others.
 WORTH_IT = 0.25
-PLAIN = ("linear", "mixture")
+PLAIN = ("linear", "linear over rounds", "mixture")
 
 Progress = Callable[[float, str], None]
 Array = np.ndarray[Any, Any]
@@ -126,7 +126,7 @@ def audit_pairs(
     seen = COVERED[claim.trust][-1] if adversary is None else adversary
     known("adversary", seen, ADVERSARIES)
     here = _arena(algorithm, clients, rounds, claim, seen, description, size)
-    tried = probes(algorithm, size)
+    tried = probes(algorithm, size, claim.unit)
     chunk = int(np.clip(lanes // 8, 32, MOST_AT_ONCE))
     counted = -(-lanes // chunk)
     fitted = max(2, counted)
@@ -142,7 +142,7 @@ def audit_pairs(
     scores = Scores(best.attack(fresh.included), best.attack(fresh.excluded))
     bounds = held_to(claim, scores, best.choices, confidence)
     words = f"{probe.name}; {best.name} score of {counted * chunk} lanes of either world"
-    estimate = were_it_gaussian(scores, claim.delta, confidence)
+    estimate = were_it_gaussian(scores, claim.delta)
     return Finding("pairs", seen, claim, tuple(bounds), confidence, scores, estimate, words, perf_counter() - begun)
 
 

@@ -3,7 +3,7 @@
 All examples have the gradient `others · message`, but for the unit that is attacked: all examples of the client
 `canary`, or its first one alone. That one's is `sign · message`. Signs and message are arrays, so that all worlds and
 all probes are one compiled program. A gradient may be any function of the model, which no guarantee restricts; here it
-may also `alternate` from round to round, which a `Turning` rule tells the data.
+may also alternate from round to round, or follow where the model has moved, by what a `Turning` rule tells the data.
 """
 
 from collections.abc import Mapping
@@ -42,15 +42,16 @@ class Crafted(Problem):
     sign: jax.Array
     others: jax.Array
     alternates: jax.Array  # whether every second round turns all signs round
+    follows: jax.Array  # whether all others push on to where the model has moved since the round began
     canary: int = eqx.field(static=True)
     unit: str = eqx.field(static=True)
 
-    def init(self, key: Key) -> Vector:
+    def init(self, key: Key | None) -> Vector:
         return jnp.zeros_like(self.message)
 
     def client(self, index: int | jax.Array) -> "CraftedClient":
         held = self.population.sizes[index]
-        return CraftedClient(self, held, jnp.asarray(index) == self.canary, jnp.float32(1))
+        return CraftedClient(self, held, jnp.asarray(index) == self.canary, jnp.float32(1), self.init(None))
 
     def evaluate(self, params: Vector, batch: Batch) -> Measures:
         return {"loss": jnp.zeros(batch.length)}
@@ -63,6 +64,7 @@ class CraftedClient(ClientData):
     held: jax.Array
     is_canary: jax.Array
     turn: jax.Array
+    start: jax.Array  # the model at the beginning of the round
 
     @property
     def size(self) -> jax.Array:
@@ -72,10 +74,11 @@ class CraftedClient(ClientData):
     def population(self) -> Population:
         return everyone_of(self.of.population)
 
-    def at_round(self, number: int | jax.Array) -> Self:
+    def at_round(self, number: int | jax.Array, model: Vector) -> Self:
         """The same in a round, where signs may be turned."""
         odd = jnp.asarray(number) % 2 == 1
-        return eqx.tree_at(lambda view: view.turn, self, jnp.where(odd & self.of.alternates, -1.0, 1.0))
+        turn = jnp.where(odd & self.of.alternates, -1.0, 1.0)
+        return eqx.tree_at(lambda view: (view.turn, view.start), self, (turn, model))
 
     def unravel(self, vector: Vector) -> Vector:
         return vector
@@ -85,7 +88,9 @@ class CraftedClient(ClientData):
 
     def example_gradients(self, params: Vector, rows: jax.Array) -> Vector:
         attacked = self.is_canary & ((rows == 0) | (self.of.unit == "client"))
-        signs = self.turn * jnp.where(attacked, self.of.sign, self.of.others)
+        moved = jnp.sign(jnp.sum((params - self.start) * jnp.sign(self.of.message)))
+        others = jnp.where(self.of.follows, moved, self.of.others)
+        signs = self.turn * jnp.where(attacked, self.of.sign, others)
         # A step goes against the gradient: what is sent lies along the message.
         return -signs[:, None] * self.of.message
 
@@ -119,8 +124,9 @@ class Turning(LocalRule):
     def __call__(
         self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
     ) -> tuple[Message, State, Info]:
-        turned = data.at_round(broadcast["round"]) if isinstance(data, CraftedClient) else data
-        return self.inner(key, broadcast, memory, turned)
+        if isinstance(data, CraftedClient):
+            data = data.at_round(broadcast["round"], broadcast.get("model", data.start))
+        return self.inner(key, broadcast, memory, data)
 
     def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
         return self.inner.commit(broadcast, memory, sent)
@@ -139,5 +145,5 @@ def crafted(everyone: Population, dimension: int, *, unit: str, canary: int, alo
     """
     sizes = np.asarray(everyone.sizes)
     here = Few(sizes[[canary, 0 if canary else -1]], everyone) if alone else everyone
-    plain = jnp.zeros(dimension), jnp.float32(1), jnp.float32(0), jnp.asarray(False)
+    plain = jnp.zeros(dimension), jnp.float32(1), jnp.float32(0), jnp.asarray(False), jnp.asarray(False)
     return Crafted(here, *plain, 0 if alone else canary, unit)

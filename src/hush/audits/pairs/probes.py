@@ -1,8 +1,8 @@
 """Probes: what the attacked unit does, in the corners where mistakes hide.
 
-A probe is a gradient [d] and whether it turns round every second round. Directions are one number, all alike, or a few
-large ones beside many small, which a quantiser that scales by the largest treats apart. Lengths are far beyond what
-clips, about at it, and so small that their squares are zero in 32 bits, where a norm may be lost.
+A probe is a gradient [d], whether it turns round every second round, and what others do. Directions are one number, all
+alike, or a few large ones beside many small, which a quantiser that scales by the largest treats apart. Lengths are far
+beyond what clips, about at it, and so small that their squares are zero in 32 bits, where a norm may be lost.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,15 @@ class Probe(NamedTuple):
     message: np.ndarray[Any, Any]  # [d]
     alternates: bool = False
     against: float = -1.0  # where one is replaced: what the other does, and all others do, times the gradient
+    follows: bool = False  # whether all others push on to where the model has moved
 
 
-def probes(algorithm: Algorithm | InTurn, dimension: int) -> list[Probe]:
+def probes(algorithm: Algorithm | InTurn, dimension: int, unit: str) -> list[Probe]:
     """The worst cases that are tried on an algorithm.
 
     >>> import hush
     >>> algorithm = hush.dp_fedavg(5, 20, clip=1.0, noise_multiplier=1.0, lr=0.1, steps=2)
-    >>> [probe.name for probe in probes(algorithm, 16)][:2]
+    >>> [probe.name for probe in probes(algorithm, 16, "client")][:2]
     ['all numbers alike, far beyond the clip', 'the same, turning round']
     """
     bound, pace = bound_of(algorithm), pace_of(algorithm)
@@ -48,6 +49,8 @@ def probes(algorithm: Algorithm | InTurn, dimension: int) -> list[Probe]:
         Probe("the last number alone, far beyond the clip", BEYOND * just * first[::-1]),
         Probe("two large numbers and small ones", 10 * just * mixed / np.linalg.norm(mixed)),
     ]
+    if unit == "example":
+        found.append(Probe("all numbers alike, which others follow", BEYOND * just * alike, follows=True))
     if bound < UNDERFLOWS:  # longer than the clip, and to plain squares of no length at all
         found.append(Probe("all so small that their squares are zero", UNDERFLOWS / pace * alike))
     return found

@@ -21,6 +21,8 @@ Attack = Callable[[Array], Array]  # from features [n, rounds, m] to scores [n],
 
 SINGULAR = 1e-12  # of the largest variance: what is less is no noise
 SAME = 1e-3  # of a deviation: numbers that are nearer were drawn alike
+MOST = 1e6  # deviations: no float is lost, and nobody doubts what is so far out
+CERTAIN = 2.5  # deviations: what differs by more does not by chance, most of the time
 SHARE = 4  # lanes to each number that a covariance is fitted to
 
 
@@ -36,26 +38,27 @@ def attacks(pair: Pair, along: Array, turns: Array) -> Iterator[tuple[str, Attac
     scale = _scale(pair)
 
     def ready(features: Array) -> Array:
-        return np.nan_to_num(features / scale, nan=1e6, posinf=1e6, neginf=-1e6) * turns[:, None]
+        return np.nan_to_num(features / scale, nan=MOST, posinf=MOST, neginf=-MOST) * turns[:, None]
 
     shown = Pair(*map(ready, pair))
-    rounds, numbers = shown.included.shape[1:]
-    direction = linear(Pair(*(each.reshape(-1, numbers) for each in shown)))
+    lanes, rounds, numbers = shown.included.shape
+    direction, telling = _directed(shown)
     told = Pair(*(each @ direction for each in shown))  # [n, rounds]
-    found: dict[str, Attack] = {"linear": lambda seen: np.sum(seen @ direction, axis=1)}
-    lanes = len(shown.included)
+    mixed = mixture(Pair(*(each[:, telling] for each in told)))
+    found: dict[str, Attack] = {
+        "linear": lambda seen: np.sum(seen[:, telling] @ direction, axis=1),
+        "mixture": lambda seen: mixed(seen[:, telling] @ direction),
+        "quadratic": _quadratic(shown),
+        "dictionary": _dictionary(shown, _unit(along / scale)),
+    }
     if 1 < rounds <= lanes // SHARE:
         over = linear(told)
         found["linear over rounds"] = lambda seen: seen @ direction @ over
     if rounds > 1 and rounds * numbers <= lanes // SHARE:
         whole = linear(Pair(*(each.reshape(len(each), -1) for each in shown)))
         found["linear at all"] = lambda seen: seen.reshape(len(seen), -1) @ whole
-    mixed = mixture(told)
-    found["mixture"] = lambda seen: mixed(seen @ direction)
-    found["quadratic"] = _quadratic(shown)
     if rounds > 1:
         found["spread"] = lambda seen: np.std(seen @ direction * turns, axis=1)
-    found["dictionary"] = _dictionary(shown, _unit(along * (1 / scale)))
     for name, attack in found.items():
         yield name, _oriented(attack, shown, ready)
 
@@ -66,6 +69,20 @@ def _oriented(attack: Attack, shown: Pair, ready: Attack) -> Attack:
     return lambda features: (1 if more else -1) * np.nan_to_num(attack(ready(features)))
 
 
+def _directed(shown: Pair) -> tuple[Array, Array]:
+    """The best direction [m] of all rounds together, and the rounds in which it tells: the unit may come in few."""
+    rounds, numbers = shown.included.shape[1:]
+    telling = np.ones(rounds, bool)
+    for _ in range(2):
+        direction = linear(Pair(*(each[:, telling].reshape(-1, numbers) for each in shown)))
+        told = [each @ direction for each in shown]
+        gap = told[0].mean(0) - told[1].mean(0)
+        error = np.sqrt(sum(each.var(0) / len(each) for each in told))
+        if np.any(gap > CERTAIN * error):
+            telling = gap > CERTAIN * error
+    return direction, telling
+
+
 def _scale(pair: Pair) -> Array:
     """A deviation for each number [m], the larger of the worlds' that is not zero."""
     spread = np.nanstd(np.nan_to_num(np.concatenate(pair), nan=0.0, posinf=0.0, neginf=0.0), axis=(0, 1))
@@ -73,7 +90,7 @@ def _scale(pair: Pair) -> Array:
 
 
 def _unit(direction: Array) -> Array:
-    return direction / np.linalg.norm(direction)
+    return direction / max(np.linalg.norm(direction), np.finfo(float).tiny)
 
 
 def linear(pair: Pair) -> Array:
@@ -87,11 +104,16 @@ def linear(pair: Pair) -> Array:
 
 def mixture(told: Pair) -> Attack:
     """Σ_t ln(1 − q + q·exp(µs_t − µ²/2)) of numbers [n, rounds], s standardised by the world without the unit."""
-    centre, spread = told.excluded.mean(), max(told.excluded.std(), np.finfo(float).tiny)
-    rate, shift = came_by_chance(((told.included - centre) / spread).ravel())
+    centre, floor = told.excluded.mean(), 1e-6 * told.included.std() + np.finfo(float).tiny
+    spread = max(told.excluded.std(), floor)
+
+    def standard(numbers: Array) -> Array:
+        return np.clip((numbers - centre) / spread, -MOST, MOST)
+
+    rate, shift = came_by_chance(standard(told.included).ravel())
 
     def score(numbers: Array) -> Array:
-        exponent = shift * (numbers - centre) / spread - shift**2 / 2
+        exponent = shift * standard(numbers) - shift**2 / 2
         return np.sum(np.logaddexp(np.log1p(-rate), np.log(rate) + exponent), axis=1)
 
     return score
