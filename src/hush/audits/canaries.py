@@ -16,7 +16,7 @@ from hush.audits.findings import Bound, Finding
 from hush.audits.observing import Progress, check_seen, silent
 from hush.audits.one_run import Normal, counted, fitted, gaussian_epsilon, one_run, one_run_gaussian, parted
 from hush.core.algorithm import Algorithm, InTurn, check
-from hush.core.check import integer, known
+from hush.core.check import integer, known, shown
 from hush.core.check import seed as check_seed
 from hush.core.flat import dimension
 from hush.core.problem import Problem
@@ -108,7 +108,10 @@ def canaries(
 
 
 def estimated(told: Told, delta: float) -> float | None:
-    """Andrew et al. 2023, Algorithm 2: ε of the Gaussian laws of the two kinds of scores; none of too few."""
+    """Andrew et al. 2023, Algorithm 2: ε of the Gaussian laws of the two kinds of scores; none of too few.
+
+    Of few canaries it comes out too large, as the wider of two deviations counts: at z = 1 by some 14 % with 200 in.
+    """
     included, excluded = parted(told.found, told.coins)
     if told.signed:
         mean, deviation = fitted(np.concatenate([included, -excluded]))
@@ -135,7 +138,9 @@ def _check(
     check_seed("seed", seed)
 
 
-def _check_claim(claim: Claim, delta: float, unit: str) -> None:
+def _check_claim(claim: Any, delta: float, unit: str) -> None:
+    if not isinstance(claim, Claim):
+        raise ValueError(f"the claim must be a Claim, such as hush.audits.asserted(…) makes, found {shown(claim)}")
     if claim.unit != unit:
         raise ValueError(f"the claim is about one {claim.unit}, and the canaries are {unit}s: both must be the same")
     if claim.delta != delta:

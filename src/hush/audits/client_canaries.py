@@ -19,7 +19,7 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.flat import dimension
 from hush.core.problem import Problem
 from hush.execution.simulation import Simulation
-from hush.tasks.problem import Numbered
+from hush.tasks.problem import Numbered, Supervised
 
 Array = np.ndarray[Any, Any]
 OFTEN = 0.5  # of all rounds: who comes as often is looked for in their sum, who comes rarely in the best of them
@@ -97,10 +97,11 @@ def _allowance(coins: Array, clients: int, rounds: int) -> Array:
 
 
 def _check(algorithm: Algorithm | InTurn, problem: Problem, relation: str, adversary: str) -> None:
-    view = problem.client(0) if not problem.is_stored else None
-    if view is not None and not isinstance(view, Numbered):
+    if isinstance(problem, Supervised) and problem.is_remote:
+        raise ValueError("canaries take part in a simulation, found a task whose examples lie on devices")
+    if not isinstance(problem, Supervised) and not isinstance(view := problem.client(0), Numbered):
         raise ValueError(
-            f"clients that are canaries are known by their numbers, which a task's are (hush.tasks); found "
+            "clients that are canaries are known by their numbers, which a task's are (hush.tasks); found "
             f"{type(view).__name__} of {type(problem).__name__}"
         )
     if relation == "add-or-remove" and adversary in ("sum", "messages"):

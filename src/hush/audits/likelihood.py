@@ -3,7 +3,7 @@
 Carlini, Chien, Nasr, Song, Terzis, Tramèr 2022, "Membership inference attacks from first principles", Algorithm 1.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -24,6 +24,24 @@ def confidences(losses: Array) -> Array:
     return np.asarray(-least - np.log(-np.expm1(-least)))
 
 
+class Laws(NamedTuple):
+    """The Gaussian law of each example's φ, [n], and whether anything is known of it."""
+
+    known: Array
+    mean: Array
+    deviation: Array
+
+
+def laws(shadows: Array, chosen: Array) -> Laws:
+    """By some of the shadows, both [S, n]."""
+    count = chosen.sum(0)
+    mean = np.where(chosen, shadows, 0).sum(0) / np.maximum(count, 1)
+    squares = np.where(chosen, (shadows - mean) ** 2, 0).sum(0)
+    own = np.sqrt(squares / np.maximum(count - 1, 1))
+    together = np.sqrt(squares.sum() / max(1, np.maximum(count - 1, 0).sum()))
+    return Laws(count > 0, mean, np.maximum(np.where(count >= MANY, own, together), LEAST_LOSS))
+
+
 def likelihood_ratio(target: Array, shadows: Array, coins: Array, online: bool = True) -> Array:
     """What speaks for each example [n] being in the target's training, of φ [n] and of shadows' φ and coins [S, n].
 
@@ -32,25 +50,12 @@ def likelihood_ratio(target: Array, shadows: Array, coins: Array, online: bool =
 
     The deviations are those of all examples together, unless there are many shadows: section VI-B.
     """
-    out = _law(shadows, ~coins)
+    out = laws(shadows, ~coins)
     if not online:
         return np.where(out.known, norm.logcdf(target, out.mean, out.deviation), np.log(0.5))
-    inside = _law(shadows, coins)
+    inside = laws(shadows, coins)
     ratio = norm.logpdf(target, inside.mean, inside.deviation) - norm.logpdf(target, out.mean, out.deviation)
     return np.where(inside.known & out.known, ratio, 0.0)
-
-
-class _law:  # noqa: N801
-    """The mean and the deviation of each example's φ over some of the shadows, and whether there are any."""
-
-    def __init__(self, shadows: Array, chosen: Array) -> None:
-        count = chosen.sum(0)
-        self.known = count > 0
-        self.mean = np.where(chosen, shadows, 0).sum(0) / np.maximum(count, 1)
-        squares = np.where(chosen, (shadows - self.mean) ** 2, 0).sum(0)
-        own = np.sqrt(squares / np.maximum(count - 1, 1))
-        together = np.sqrt(squares.sum() / max(1, (count - 1)[self.known].sum()))
-        self.deviation = np.maximum(np.where(count >= MANY, own, together), LEAST_LOSS)
 
 
 def each_in_turn(found: Array, coins: Array, online: bool = True) -> Array:

@@ -142,12 +142,8 @@ def _trained(
     advance(simulation, rounds, lambda done, words: progress(0.9 * done, words), f"{lanes} models")
     sizes, most = np.asarray(problem.population.sizes), problem.population.largest
     clients = np.arange(len(sizes))
-    coins = np.array(
-        [
-            np.asarray(jax.vmap(lambda client, lane=lane: masks.coins(lane, client, most))(clients))
-            for lane in range(lanes)
-        ]
-    )
+    of_lane = jax.vmap(masks.coins, (None, 0, None))
+    coins = np.array([of_lane(lane, clients, most) for lane in range(lanes)])
     progress(0.9, "losses")
     found = losses(problem, problem.train, problem.index, simulation.models)
     _check_finite(found)
