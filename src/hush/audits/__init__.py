@@ -4,6 +4,7 @@ from hush.audits.answer import Audit
 from hush.audits.auditing import audit
 from hush.audits.canaries import canaries
 from hush.audits.claims import ADVERSARIES, Claim, asserted, claim_of, nothing_claimed
+from hush.audits.exposure import Exposure, exposure
 from hush.audits.findings import Bound, Finding, Scores
 from hush.audits.membership import Membership, membership, membership_of
 from hush.audits.pairs import audit_pairs
@@ -14,6 +15,7 @@ __all__ = [
     "Audit",
     "Bound",
     "Claim",
+    "Exposure",
     "Finding",
     "Membership",
     "Reconstruction",
@@ -25,6 +27,7 @@ __all__ = [
     "canaries",
     "claim_of",
     "compare_reconstructions",
+    "exposure",
     "membership",
     "membership_of",
     "nothing_claimed",
@@ -32,5 +35,5 @@ __all__ = [
 ]
 
 # The single attacks, by the name of the whole: hush.audit.canaries(...).
-for _attack in (canaries, membership, reconstruct):
+for _attack in (canaries, exposure, membership, reconstruct):
     setattr(audit, _attack.__name__, _attack)

@@ -6,6 +6,7 @@ whatever its length is clipped to.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -41,11 +42,12 @@ class Guess(NamedTuple):
     way: str
 
 
-def outputs_of(problem: Supervised) -> int:
-    """How many numbers the model answers by."""
-    params = jax.eval_shape(problem.init, jax.random.key(0))
-    one = jax.ShapeDtypeStruct((1, *problem.train.x.shape[1:]), jnp.float32)
-    return int(np.prod(jax.eval_shape(problem.model.apply, params, one).shape[1:], dtype=int))
+def answer_shape(problem: Supervised) -> tuple[int, ...]:
+    """What the model answers to one input, by its shape."""
+    params, table = jax.eval_shape(problem.init, jax.random.key(0)), problem.train
+    kind = jnp.int32 if table.x.dtype == jnp.int32 else jnp.float32
+    one = jax.ShapeDtypeStruct((1, *table.x.shape[1:]), kind)
+    return tuple(jax.eval_shape(problem.model.apply, params, one).shape[1:])
 
 
 def first_layer(problem: Supervised, moved: Vector) -> tuple[Array, Array, bool] | None:
@@ -64,7 +66,7 @@ def first_layer(problem: Supervised, moved: Vector) -> tuple[Array, Array, bool]
 def last_bias(problem: Supervised, moved: Vector) -> Array:
     """How the bias of the logits moved; refuses a model that has none where it is looked for."""
     leaves = jax.tree.leaves(unravelled(problem, moved))
-    outputs = outputs_of(problem)
+    outputs = math.prod(answer_shape(problem))
     if leaves[-1].shape != (outputs,):
         raise ValueError(
             f"labels are read off the bias of a last linear layer, which must be the model's last array, [{outputs}]; "
@@ -92,23 +94,30 @@ def labels_of(problem: Supervised, seen: Seen, examples: int, key: Key) -> Array
 
 
 def _counts(bias: Array, mean: Array, examples: int) -> Array:
-    """Whole numbers that sum to `examples` and whose n_c/n − p̄_c has the least angle to a direction; by exchanges."""
-    classes = len(bias)
+    """Whole numbers that sum to `examples` and whose n_c/n − p̄_c has the least angle to a direction.
 
-    def cosine(counts: Array) -> float:
-        away = counts / counts.sum() - mean
+    They are n(p̄ + t·direction), rounded, for a length t that is looked for; then one example at a time is moved to
+    another class as long as that helps.
+    """
+    one = np.eye(len(bias), dtype=int)
+
+    def cosine(counts: Any) -> float:
+        away = counts / examples - mean
         return float(away @ bias / max(np.linalg.norm(away) * np.linalg.norm(bias), 1e-30))
 
-    one = np.eye(classes, dtype=int)
-    counts = np.zeros(classes, int)
-    for _ in range(examples):
-        counts = max((counts + one[c] for c in range(classes)), key=cosine)
+    def rounded(wanted: Array) -> Array:
+        counts = np.zeros(len(bias), int)
+        for _ in range(examples):
+            counts = counts + one[np.argmax(wanted - counts)]
+        return counts
+
+    lengths: list[float] = (np.geomspace(1e-3, 2, 100) / max(float(np.abs(bias).max()), 1e-30)).tolist()
+    counts = max((rounded(examples * (mean + length * bias)) for length in lengths), key=cosine)
     while True:
-        exchanged = [counts - one[a] + one[b] for a in np.flatnonzero(counts) for b in range(classes)]
-        best = max(exchanged, key=cosine)
-        if cosine(best) <= cosine(counts) + 1e-12:
+        moved = max((counts - one[a] + one[b] for a in np.flatnonzero(counts) for b in range(len(bias))), key=cosine)
+        if cosine(moved) <= cosine(counts) + 1e-12:
             return counts
-        counts = best
+        counts = moved
 
 
 def in_closed_form(problem: Supervised, seen: Seen, labels: Array, domain: Domain) -> Array | None:
@@ -149,10 +158,8 @@ def _per_class(weight: Array, bias: Array, labels: Array) -> Array:
 
 def total_variation(images: jax.Array) -> jax.Array:
     """The mean distance between neighbouring pixels (Rudin et al. 1992, anisotropic)."""
-    return sum(
-        (jnp.mean(jnp.abs(jnp.diff(images, axis=axis))) for axis in (1, 2)),
-        start=jnp.zeros(()),
-    )
+    rows, columns = (jnp.mean(jnp.abs(jnp.diff(images, axis=axis))) for axis in (1, 2))
+    return rows + columns
 
 
 def cosine_distance(a: Vector, b: Vector) -> jax.Array:
@@ -177,8 +184,7 @@ def by_optimisation(
     """
     shape = (len(labels), *problem.train.x.shape[1:])
     guess = jax.random.uniform(at(key, "start"), shape)
-    schedule = optax.cosine_decay_schedule(RATE, steps, alpha=0.01)
-    state = optax.adam(schedule).init(guess)
+    state = _adam(steps).init(guess)
     length = -(-steps // PIECES)
     for piece in range(PIECES):
         guess, state, distance = _descend(
@@ -187,6 +193,11 @@ def by_optimisation(
         if progress is not None:
             progress(f"{min((piece + 1) * length, steps)} of {steps} steps: distance {float(distance):.2g}")
     return np.asarray(guess, float)
+
+
+def _adam(steps: int) -> Any:
+    """Large steps first, small ones in the end."""
+    return optax.adam(optax.cosine_decay_schedule(RATE, steps, alpha=0.01))
 
 
 @eqx.filter_jit
@@ -204,7 +215,7 @@ def _descend(
 ) -> tuple[jax.Array, Any, jax.Array]:
     """So many steps of a descent, and the distance of the last."""
     smooth = SMOOTHNESS if is_image(guess.shape[1:]) else 0.0
-    optimiser = optax.adam(optax.cosine_decay_schedule(RATE, steps, alpha=0.01))
+    optimiser = _adam(steps)
 
     def objective(inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
         table = dataclasses.replace(problem.train, x=domain.raw(inputs), y=labels)

@@ -26,6 +26,8 @@ from hush.tasks.problem import Supervised, supervised
 
 Array = np.ndarray[Any, Any]
 
+_client_step = eqx.filter_jit(rounds.client_step)  # compiled once for messages of one shape
+
 
 class Seen(NamedTuple):
     """What arrived of one client, and what it had been told."""
@@ -46,7 +48,7 @@ class Domain(NamedTuple):
         """Inputs as numbers from 0 to 1."""
         return (np.asarray(raw, float) - self.low) / (self.high - self.low)
 
-    def raw(self, unit: jax.Array) -> jax.Array:
+    def raw(self, unit: Any) -> Any:
         """The reverse."""
         return self.low + unit * (self.high - self.low)
 
@@ -152,8 +154,7 @@ def sent(algorithm: Algorithm, problem: Supervised, client: int, model: Vector, 
     key = rounds.phase_key(_run(seed), 0, 0)
     told = rounds.broadcast_of_round(algorithm, key, init_server(algorithm, model))
     memory = init_client(algorithm, model)
-    step = eqx.filter_jit(rounds.client_step)
-    message, _, info = step(algorithm, rounds.client_key(key, client), told, memory, problem.client(client))
+    message, _, info = _client_step(algorithm, rounds.client_key(key, client), told, memory, problem.client(client))
     away = message["update"] - model if _sends_model(algorithm.local) else message["update"]
     return Seen(away, told, memory["local"], int(info["steps"]))
 

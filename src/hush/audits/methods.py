@@ -8,6 +8,7 @@ from hush.algorithms import distributed_sgd
 from hush.audits.canaries import canaries
 from hush.audits.claims import COVERED, Claim
 from hush.audits.example_canaries import check_supervised
+from hush.audits.exposure import exposure
 from hush.audits.folder import Measurements
 from hush.audits.membership import membership
 from hush.audits.messages import check_images, check_labelled
@@ -102,8 +103,6 @@ def _fits_reconstruction(asked: Asked) -> None:
 
 
 def _exposure(asked: Asked, progress: Progress) -> Any:
-    from hush.audits.exposure import exposure
-
     told, delta = _in_words(progress), asked.claim.delta
     return exposure(asked.algorithm, asked.problem, asked.rounds, seed=asked.seed, delta=delta, progress=told)
 

@@ -1,12 +1,14 @@
 """What attacks found, as figures in the look of all others."""
 
 from collections.abc import Sequence
+from math import e, log2
 from textwrap import wrap
 
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from hush.audits.beside import in_full, in_short, is_promised
+from hush.audits.exposure import Exposure
 from hush.audits.likeness import Array, psnr
 from hush.audits.reconstruction import Reconstruction
 from hush.report.style import FONT, GRID, INK, PALETTE, SOFT, Drawing, drawing, dress
@@ -98,3 +100,41 @@ def numbers(each: Sequence[Reconstruction]) -> Drawing:
     notes = "\n".join(line for one in each for line in _note(one, 48 * len(each)))
     figure.supxlabel(notes, x=0.01, ha="left", fontsize=FONT - 1.5, color=SOFT)
     return figure
+
+
+def exposures(found: Exposure) -> Drawing:
+    """Every planted secret by its exposure, beside those that nobody held and the line that their mean is about."""
+    held = sorted(zip(found.planted, found.holders, strict=True), key=lambda pair: -pair[0].exposure)
+    free = sorted((each.exposure for each in found.controls), reverse=True)
+    figure = drawing(7.2, 4.2)
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    for ax in (left, right):
+        dress(ax)
+        ax.axhline(found.most, color=PALETTE[1], linewidth=1.2, linestyle=(0, (5, 2)))
+        ax.axhline(log2(e), color=SOFT, linewidth=1.0, linestyle=(0, (1.2, 1.5)))
+        ax.set_ylim(0, 1.12 * found.most)
+    left.bar(range(len(held)), [rank.exposure for rank, _ in held], color=PALETTE[0], width=0.7)
+    left.set_xticks(range(len(held)), [str(client) for _, client in held])
+    left.set_xlabel("client whose secret it is")
+    left.set_ylabel("exposure in bits")
+    _beside(left, found.most, "fully exposed", PALETTE[1])
+    right.bar(range(len(free)), free, color=PALETTE[6], width=1.0)
+    right.set_xticks([])
+    right.set_xlabel(f"{len(free)} secrets that nobody held")
+    _beside(right, log2(e), "mean by chance: 1.44", INK)
+    times = "once" if found.copies == 1 else f"{found.copies} times"
+    figure.suptitle(
+        f"Secrets held {times}, after {found.rounds} rounds of {found.name}: {in_short(found.claim)}",
+        x=0.01, ha="left", fontsize=FONT + 3, color=INK, parse_math=False,
+    )  # fmt: skip
+    how = "counted" if found.exact else "estimated by a skew-normal law"
+    notes = [f"secret: {found.words}; {found.planted[0].candidates:,} candidates, ranks {how}", found.guarantee]
+    lines = [line for note in notes for line in wrap(note, 118)]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FONT - 1.5, color=SOFT)
+    return figure
+
+
+def _beside(ax: Axes, height: float, words: str, colour: str) -> None:
+    """What a line across is, at its right end."""
+    place = ax.get_yaxis_transform()
+    ax.text(0.98, height, words, transform=place, ha="right", va="bottom", fontsize=FONT - 1, color=colour)

@@ -57,14 +57,14 @@ class Reconstruction:
     def table(self) -> pd.DataFrame:
         """A row for each example: whose it is, its label and the one found, and how near the reconstruction is."""
         pairs = list(zip(self.originals, self.found, strict=True))
-        likeness = {"psnr": [psnr(*pair) for pair in pairs], "ssim": [ssim(*pair) for pair in pairs]}
+        measures = {"psnr": psnr, "ssim": ssim} if self.is_image else {}
         return pd.DataFrame(
             {
                 "client": self.clients,
                 "label": self.labels,
                 "found_label": self.found_labels,
                 "error": self.errors,
-                **(likeness if self.is_image else {}),
+                **{name: [measure(*pair) for pair in pairs] for name, measure in measures.items()},
             }
         )
 
@@ -77,8 +77,8 @@ class Reconstruction:
                 "example": np.repeat(np.arange(len(self.originals)), size),
                 "client": np.repeat(self.clients, size),
                 "feature": list(self.features or map(str, range(size))) * len(self.originals),
-                "original": np.asarray(self.domain.raw(self.originals), float).ravel(),
-                "found": np.asarray(self.domain.raw(self.found), float).ravel(),
+                "original": self.domain.raw(self.originals).ravel(),
+                "found": self.domain.raw(self.found).ravel(),
             }
         )
 
@@ -140,7 +140,7 @@ def reconstruct(
     client      whose message; of a list, one message of each
     examples    how many of its examples the client holds: the message is of these alone
     seed        of the run, whose first round the message is of
-    model       that is broadcast, flat or as parameters; by itself the one that a run starts from
+    model       that is broadcast, flat (such as result.vector[0]) or as parameters; by itself the one a run starts from
     way         "closed form" or "optimisation"; by itself the first where there is one
     steps       of the optimisation
     delta       of the guarantee that stands beside
