@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up import NOTHING, finding
+from made_up_findings import NOTHING, finding
 
 import hush
 from hush.audits.folder import AuditFolder

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from made_up import NOTHING, claim, finding, scores
+from made_up_findings import NOTHING, claim, finding, scores
 
 import hush
 from hush.audits.answer import NOT_COVERED, NOTHING_CLAIMED, REFUTED, STANDS, Audit, verdict_of

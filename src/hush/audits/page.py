@@ -3,10 +3,14 @@
 from math import inf
 from pathlib import Path
 
+import numpy as np
+
 from hush.audits.answer import NOTHING_CLAIMED, REFUTED, Audit, about, verdict_of
+from hush.audits.bounds import clopper_pearson
 from hush.audits.claims import ADVERSARIES
 from hush.audits.extras import extras_of
-from hush.audits.findings import Finding
+from hush.audits.findings import Finding, Scores
+from hush.audits.rates import rates
 from hush.privacy.shown import rounded_up
 from hush.report import audit_plots
 from hush.report.audit_page import AttackFacts, AuditFacts, write_audit_page
@@ -59,13 +63,25 @@ def facts(answer: Audit) -> AuditFacts:
 
 def notes(answer: Audit) -> list[str]:
     """What must be known to read the page rightly."""
-    found = [MEANS, CRAFTED, TOGETHER]
+    found = [MEANS, CRAFTED, TOGETHER, *(_most(each) for each in answer.findings if each.method == "pairs")]
     if any(not each.covered for each in answer.findings):
         found.append("An adversary that sees more than the trust allows is not what the claim is about.")
     return found if answer.complete else [*found, "The audit was interrupted: this is what had come to an end."]
 
 
+def _most(finding: Finding) -> str:
+    """What so many runs could have shown at most, however much were lost."""
+    included, excluded = (len(each) for each in finding.scores)
+    apart = Scores(np.ones(included), np.zeros(excluded))
+    most = clopper_pearson(apart, 0.5, finding.claim.delta, finding.confidence)
+    return (
+        f"{finding.method}, {finding.adversary}: {included:,} and {excluded:,} runs cannot show more than "
+        f"ε = {rounded_up(most)} at δ = {finding.claim.delta:g}, were the two told apart always; more runs can."
+    )
+
+
 def _attack(finding: Finding) -> AttackFacts:
+    told = rates(finding.scores) if min(map(len, finding.scores)) else None
     drawn = audit_plots.Attack(
         name=f"{finding.method}, {finding.adversary}",
         claimed=finding.claim.epsilon,
@@ -74,6 +90,8 @@ def _attack(finding: Finding) -> AttackFacts:
         refuted=finding.refuted,
         included=finding.scores.included,
         excluded=finding.scores.excluded,
+        false=np.zeros(0) if told is None else told.false_positives,
+        true=np.zeros(0) if told is None else told.true_positives,
     )
     return AttackFacts(
         drawn,

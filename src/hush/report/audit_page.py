@@ -147,7 +147,7 @@ def _words(answer: AuditFacts) -> list[str]:
 
 
 def _region(answer: AuditFacts) -> list[str]:
-    drawn = [each.drawn for each in answer.attacks if len(each.drawn.included) and len(each.drawn.excluded)]
+    drawn = [each.drawn for each in answer.attacks if len(each.drawn.false)]
     if not drawn:
         return []
     said = (

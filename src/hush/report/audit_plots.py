@@ -47,6 +47,8 @@ class Attack:
     refuted: bool
     included: Array  # scores of the world with the unit
     excluded: Array
+    false: Array  # over all thresholds: how often it is wrongly called "in"
+    true: Array  # and how often rightly
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +60,6 @@ class Curve:
     true: Array
     colour: str = SHOWN
     dashed: bool = False
-
-
-def rates(included: Array, excluded: Array) -> tuple[Array, Array]:
-    """Who calls a score above a threshold "in": how often wrongly, and how often rightly, over all thresholds.
-
-    >>> import numpy as np
-    >>> false, true = rates(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
-    >>> false.tolist(), true.tolist()
-    ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
-    """
-    thresholds = np.unique(np.concatenate([included, excluded]))[::-1]
-    above = [1 - np.searchsorted(np.sort(each), thresholds) / len(each) for each in (excluded, included)]
-    false, true = (np.concatenate([[0.0], each]) for each in above)
-    return false, true
 
 
 def most_allowed(false: Array, epsilon: float, delta: float) -> Array:
@@ -131,11 +119,12 @@ def _beside(ax: Axes, x: float, y: float, words: str, colour: str, reach: float)
 
 def region(attacks: Sequence[Attack], epsilon: float, delta: float, small: bool = False) -> Drawing:
     """The attacks inside what (ε, δ) leaves room for; those that the claim does not cover are dashed."""
-    shown = [(number, each) for number, each in enumerate(attacks) if len(each.included) and len(each.excluded)]
+    shown = [(number, each) for number, each in enumerate(attacks) if len(each.false)]
     curves = [
         Curve(
             each.name if each.covered else f"{each.name} (not covered)",
-            *rates(each.included, each.excluded),
+            each.false,
+            each.true,
             REFUTED if each.refuted else OTHERS[number % len(OTHERS)],
             not each.covered,
         )
