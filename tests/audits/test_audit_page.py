@@ -143,7 +143,6 @@ def words_inside(figure):
             *ax.texts,
             ax.xaxis.label,
             ax.yaxis.label,
-            *ax.get_yticklabels(),
             *(legend.get_texts() if legend else ()),
         ]
         for text in said:

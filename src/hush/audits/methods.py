@@ -70,7 +70,7 @@ def _pairs(asked: Asked, progress: Progress) -> Any:
 
 
 def _canaries(asked: Asked, progress: Progress) -> Any:
-    about = {"claim": asked.claim, "unit": asked.claim.unit, "adversary": asked.adversary}
+    about: dict[str, Any] = {"claim": asked.claim, "unit": asked.claim.unit, "adversary": asked.adversary}
     return canaries(asked.algorithm, asked.problem, asked.rounds, progress=progress, **about, **asked.sure)
 
 

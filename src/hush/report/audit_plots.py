@@ -78,7 +78,7 @@ def most_allowed(false: Array, epsilon: float, delta: float) -> Array:
 
 def both_sides(attacks: Sequence[Attack]) -> Drawing:
     """For each attack: what was shown, from zero on, what is claimed, and between them what nobody knows."""
-    figure = drawing(5.8, 0.85 + 0.72 * max(len(attacks), 1))
+    figure = drawing(5.8, 0.85 + 0.9 * max(len(attacks), 1))
     ax = figure.subplots()
     dress(ax, grid="x")
     ends = [each.bound for each in attacks] + [each.claimed for each in attacks if each.covered]
@@ -97,6 +97,7 @@ def both_sides(attacks: Sequence[Attack]) -> Drawing:
 
 def _sides(ax: Axes, row: int, attack: Attack, reach: float) -> None:
     colour = REFUTED if attack.refuted else SHOWN if attack.covered else SOFT
+    said_in = REFUTED if attack.refuted else INK if attack.covered else SOFT  # which can be read by day and by night
     claimed = attack.claimed if attack.covered else float("inf")
     ax.barh(row, attack.bound, height=0.3, color=colour, gid=f"bound-{row}")
     if isfinite(claimed):
@@ -105,7 +106,7 @@ def _sides(ax: Axes, row: int, attack: Attack, reach: float) -> None:
     said = f"claimed: at most {rounded_up(claimed)}" if isfinite(claimed) else "nothing is claimed"
     said = said if attack.covered else "not covered by the claim"
     _beside(ax, min(claimed, reach), row - 0.36, said, INK if attack.covered else SOFT, reach)
-    _beside(ax, attack.bound, row + 0.36, f"shown: at least {rounded_down(attack.bound)}", colour, reach)
+    _beside(ax, attack.bound, row + 0.36, f"shown: at least {rounded_down(attack.bound)}", said_in, reach)
 
 
 def _beside(ax: Axes, x: float, y: float, words: str, colour: str, reach: float) -> None:
