@@ -167,14 +167,23 @@ def keep(rows: dict[str, Row]) -> None:
 def table(rows: dict[str, Row]) -> str:
     """As Markdown; a claim is never rounded down, a bound never up."""
     lines = [
-        "| algorithm | protected | trust | the adversary sees | rounds | claimed ε | shown ε |",
-        "|---|---|---|---|---|---|---|",
+        "| algorithm | protected | trust | the adversary sees | rounds | claimed ε | shown ε | estimate |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in (rows[name] for name in ALGORITHMS if name in rows):
         protected = f"{row['unit']}, {row['relation']}"
         claimed = "∞" if row["claimed"] == inf else rounded_up(row["claimed"])
         shown = rounded_down(row["bound"]) + ("" if row["verdict"] == "not refuted" else f" ({row['verdict']})")
-        cells = [row["algorithm"], protected, row["trust"], row["adversary"], str(row["rounds"]), claimed, shown]
+        cells = [
+            row["algorithm"],
+            protected,
+            row["trust"],
+            row["adversary"],
+            str(row["rounds"]),
+            claimed,
+            shown,
+            f"{row['estimate']:.2g}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -129,6 +129,8 @@ def test_settings_are_changed_as_those_of_a_run(private, pretended):
         ("unknown unit", ["--unit", "nation"]),
         ("delta must be", ["--delta", "2"]),
         ("lanes must be", ["--lanes", "2"]),
+        ("minutes must be", ["--minutes", "0"]),
+        ("say one", ["--minutes", "1", "--lanes", "128"]),
         ("confidence must be", ["--confidence", "95"]),
         ("rounds must be", ["--rounds", "-1"]),
         ("holds no audit to resume", ["--resume"]),

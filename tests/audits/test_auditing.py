@@ -15,6 +15,7 @@ from hush.audits.auditing import audit
 from hush.audits.claims import ADVERSARIES, COVERED
 from hush.audits.findings import Bound, Finding
 from hush.audits.methods import METHODS, Method
+from hush.audits.timing import LEAST
 from hush.privacy.shown import rounded_down
 from hush.store.audits import ANSWER, MEASURED, PAGE, PICTURES, TABLE
 from hush.store.fingerprint import fingerprint
@@ -184,6 +185,18 @@ class TestAttacks:
         asked(private, problem, seed=5, lanes=128)
         (told,) = pretended.asked
         assert (told.rounds, told.seed, told.lanes) == (3, 5, 128)
+
+    def test_minutes_are_lanes(self, private, problem, pretended, tmp_path):
+        """By how long a few runs take; found once, and kept for who goes on."""
+        asked(private, problem, minutes=1.0, folder=tmp_path)
+        first, told = pretended.asked
+        assert first.lanes == LEAST
+        assert told.lanes >= LEAST
+        asked(private, problem, minutes=1.0, folder=tmp_path, resume=True, adversary="final model")
+        assert len(pretended.asked) == 3
+        assert pretended.asked[-1].lanes == told.lanes
+        with pytest.raises(ValueError, match=r"minutes \(1\.0 before, 2\.0 now\)"):
+            asked(private, problem, minutes=2.0, folder=tmp_path, resume=True)
 
 
 class TestTheFolder:

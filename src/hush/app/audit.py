@@ -28,6 +28,7 @@ def audit(
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="How many rounds: run.rounds.")] = None,
     lanes: Annotated[int | None, typer.Option(help="How many runs an attack makes: more show more.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="In place of --lanes: about how long pairs may take.")] = None,
     confidence: Annotated[float | None, typer.Option(help="Of all lower bounds together; 0.95 if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Where the attacks' randomness begins.")] = 0,
     out: Annotated[
@@ -51,6 +52,14 @@ def audit(
     compile_quickly()
     from hush.app import audited
 
-    asked = {"delta": delta, "unit": unit, "trust": trust, "epsilon": epsilon, "rounds": rounds, "lanes": lanes}
+    asked = {
+        "delta": delta,
+        "unit": unit,
+        "trust": trust,
+        "epsilon": epsilon,
+        "rounds": rounds,
+        "lanes": lanes,
+        "minutes": minutes,
+    }
     given = {name: value for name, value in (asked | {"confidence": confidence}).items() if value is not None}
     audited.answer(settings, changes or [], given, adversary, methods, seed, out, resume, force, quiet)

@@ -51,7 +51,7 @@ def answer(
     folder = (Path(files.FOLDER) if run is None else run / files.FOLDER) if out is None else out
     done = experiment.run.rounds if run is None else load_status(run).get("round") or experiment.run.rounds
     keywords = _claimed(experiment, given) | {"rounds": given.get("rounds") or _rounds(experiment, problem, done)}
-    keywords |= {name: given[name] for name in ("lanes", "confidence") if name in given}
+    keywords |= {name: given[name] for name in ("lanes", "minutes", "confidence") if name in given}
     try:
         found = audit(
             experiment.algorithm,

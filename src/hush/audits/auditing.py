@@ -14,9 +14,10 @@ from hush.audits.findings import Finding
 from hush.audits.folder import AuditFolder
 from hush.audits.keeping import packed, unpacked
 from hush.audits.methods import METHODS, Asked, Progress, check_fit
+from hush.audits.timing import LEAST, lanes_within
 from hush.audits.writing import write
 from hush.core.algorithm import Algorithm, InTurn, name_of
-from hush.core.check import flag, integer, known
+from hush.core.check import flag, integer, known, positive
 from hush.core.check import seed as check_seed
 from hush.core.problem import Problem
 from hush.privacy import NoGuarantee, describe
@@ -30,7 +31,6 @@ from hush.version import __version__
 
 DELTA = 1e-5
 ENDED = "the finding"
-LEAST_LANES = 64  # fewer could not show anything
 # What is audited where nobody says what is claimed.
 UNIT, TRUST = "client", "server"
 
@@ -47,6 +47,7 @@ def audit(
     methods: Sequence[str] = ("pairs",),
     adversary: str | Sequence[str] | None = None,
     lanes: int | None = None,
+    minutes: float | None = None,
     confidence: float = CONFIDENCE,
     seed: int = 0,
     folder: str | Path | None = None,
@@ -61,7 +62,8 @@ def audit(
     methods             which attacks: pairs, canaries, membership, reconstruction, exposure
     adversary           what it sees, a name from `hush.audits.ADVERSARIES` or several; the strongest that the claim
                         covers if none is named. One that it does not cover refutes nothing
-    lanes, seed         how many runs an attack makes, and from which seed
+    lanes, minutes      how many runs an attack by pairs makes, or for about how long
+    seed                from which its draws come
     confidence          with which all lower bounds of the audit hold together
     folder, resume      keep every measurement as it comes, and go on from those that are there
     progress            show which attack is at work
@@ -71,7 +73,11 @@ def audit(
     integer("rounds", rounds)
     check_seed("seed", seed)
     if lanes is not None:
-        integer("lanes", lanes, LEAST_LANES)
+        integer("lanes", lanes, LEAST)
+    if minutes is not None:
+        positive("minutes", minutes)
+        if lanes is not None:
+            raise ValueError(f"lanes and minutes both say how many runs are made: say one, found {lanes} and {minutes}")
     if not 0.5 < confidence < 1:
         raise ValueError(f"confidence must be a number above 0.5 and below 1, found {confidence}")
     attacks = _attacks(methods, adversary)
@@ -84,9 +90,14 @@ def audit(
         check_fit(name, replaced(asked, adversary=each))
     with listening() as stopping, nullcontext() if files is None else locked(files.path):
         if files is not None:
-            files.begin(_identity(asked), resume, replace)
+            files.begin(_identity(asked, minutes), resume, replace)
         began = time.perf_counter()
         with Stages(len(attacks), enabled=progress) as stages:
+            if minutes is not None and any(name == "pairs" for name, _ in attacks):
+                here = None if files is None else files.of("how long it takes")
+                asked = replaced(
+                    asked, lanes=_lanes(replaced(asked, measured=here), minutes, attacks, stages, stopping)
+                )
             results, stopped = _carried_out(attacks, asked, files, stages, stopping)
         answer = _answer(asked, results, time.perf_counter() - began, stopped is None)
         if files is not None:
@@ -139,6 +150,19 @@ def _attacks(methods: Sequence[str], adversary: str | Sequence[str] | None) -> l
         if each is not None:
             known("adversary", each, ADVERSARIES)
     return [(name, each) for name in names for each in (seen if METHODS[name].chooses else (None,))]
+
+
+def _lanes(
+    asked: Asked, minutes: float, attacks: Sequence[tuple[str, str | None]], stages: Stages, stopping: Stopping
+) -> int:
+    """How many lanes each attack by pairs may have, so that all of them end in about this time."""
+    seen = [adversary for name, adversary in attacks if name == "pairs"]
+
+    def show(done: float, words: str) -> None:
+        stopping.check()
+        stages.show(done, "pairs", words)
+
+    return lanes_within(replaced(asked, adversary=seen[0]), minutes / len(seen), show)
 
 
 def _carried_out(
@@ -196,9 +220,9 @@ def _answer(asked: Asked, results: Sequence[tuple[str, Any]], seconds: float, co
     )
 
 
-def _identity(asked: Asked) -> Fingerprint:
+def _identity(asked: Asked, minutes: float | None) -> Fingerprint:
     """What measurements depend on: with anything else, they mean something else."""
     claim = asked.claim
     about = {name: getattr(claim, name) for name in ("delta", "unit", "relation", "trust")}
-    run = {"rounds": asked.rounds, "seed": asked.seed, "lanes": asked.lanes, "hush": __version__}
-    return fingerprint(asked.algorithm, asked.problem, about | run)
+    run = {"rounds": asked.rounds, "seed": asked.seed, "lanes": asked.lanes, "minutes": minutes}
+    return fingerprint(asked.algorithm, asked.problem, about | run | {"hush": __version__})
