@@ -48,8 +48,7 @@ class Sabotage:
 
 def private(z: float = 2.0, **settings: Any) -> Any:
     """DP-FedAvg, noise on the sum of everyone's updates but for other settings."""
-    made = hush.dp_fedavg(PER_ROUND, CLIENTS, clip=1.0, noise_multiplier=z, **({"lr": 0.1, "steps": 1} | settings))
-    return made
+    return hush.dp_fedavg(PER_ROUND, CLIENTS, clip=1.0, noise_multiplier=z, **({"lr": 0.1, "steps": 1} | settings))
 
 
 def of_everyone(z: float = 2.0) -> Any:

@@ -1,7 +1,7 @@
 """Where two neighbouring worlds are run: an algorithm on a crafted problem, many lanes of each in one program."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from hush.audits.claims import Claim
 from hush.audits.pairs.crafted import Crafted, Turning, crafted
 from hush.audits.pairs.drawn import Alone, AmongAll, Attacked, OnePlace
 from hush.audits.pairs.probes import Probe
+from hush.audits.pairs.program import Program
 from hush.audits.pairs.seen import MESSAGES, PUBLISHED, RECEIVED, SEES, Seen, watched
 from hush.channel import Each, Noisy
 from hush.core.algorithm import Algorithm, InTurn
@@ -19,7 +20,6 @@ from hush.core.contract import Channel, Cohort, ServerRule
 from hush.core.keys import at, root
 from hush.core.plain import Digital
 from hush.core.problem import Population
-from hush.execution.simulation import Simulation
 from hush.server import CorrelatedNoise
 
 MOST_NUMBERS = 128  # of a round, that attacks are fitted to
@@ -36,6 +36,7 @@ class Arena:
     rounds: int
     whole: bool  # whether all clients are simulated
     last_only: bool  # whether the adversary sees the end alone
+    _programs: dict[int, Program] = field(default_factory=dict, repr=False)  # by the number of lanes
 
     def run(self, probe: Probe, included: bool, seed: int, lanes: int) -> Features:
         """What is seen in so many lanes of one world."""
@@ -50,10 +51,10 @@ class Arena:
             follows=jnp.asarray(probe.follows),
         )
         present = 1.0 if included or replaced else 0.0
-        simulation = Simulation(_with_presence(self.algorithm, present), problem, seed=seed, repetitions=lanes)
-        while simulation.round < self.rounds:
-            simulation.advance(min(simulation.layout.rounds_at_once, self.rounds - simulation.round))
-        seen = self._features(simulation.server)
+        if lanes not in self._programs:
+            self._programs[lanes] = Program(self.algorithm, self.problem, lanes)
+        algorithm = _with_presence(self.algorithm, present)
+        seen = self._features(self._programs[lanes].run(algorithm, problem, self.rounds, seed))
         return seen if seen.shape[2] <= MOST_NUMBERS else _fewer(seen, self._direction(probe))
 
     def _features(self, state: Any) -> Features:

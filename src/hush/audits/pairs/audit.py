@@ -25,10 +25,10 @@ from hush.core.problem import Population, Problem
 from hush.privacy import Description, EqualClients, describe
 from hush.privacy.releases import fraction
 
-LANES = 4096
+LANES = 8192
 DIMENSION = 16
 DELTAS = (1e-3, 1e-2, 0.1)  # where the claim is held to as well: few lanes say much there
-MOST_AT_ONCE = 512
+MOST_AT_ONCE = 1024
 # How much more must be won by a probe than by the first, or by an attack than by the plain ones: what is chosen for a
 # lucky draw of few lanes finds less in others.
 WORTH_IT = 0.25

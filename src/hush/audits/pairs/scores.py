@@ -98,7 +98,7 @@ def linear(pair: Pair) -> Array:
     difference = pair.included.mean(0) - pair.excluded.mean(0)
     rest = np.concatenate([each - each.mean(0) for each in pair])
     variances, axes = np.linalg.eigh(rest.T @ rest / len(rest))
-    floor = SINGULAR * max(float(variances[-1]), np.finfo(float).tiny)
+    floor = SINGULAR * (float(variances[-1]) + np.mean(difference**2)) + np.finfo(float).tiny
     return axes @ ((axes.T @ difference) / np.maximum(variances, floor))
 
 
@@ -145,7 +145,7 @@ def _quadratic(shown: Pair) -> Attack:
     laws = [(each.mean((0, 1)), np.maximum(each.var((0, 1)), SINGULAR)) for each in shown]
 
     def score(seen: Array) -> Array:
-        first, second = (np.square(seen - mean) / variance for mean, variance in laws)
+        first, second = (np.square(seen - mean) / variance + np.log(variance) for mean, variance in laws)
         return np.sum(second - first, axis=(1, 2)) / 2
 
     return score
