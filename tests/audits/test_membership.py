@@ -135,7 +135,7 @@ class TestMembership:
         assert found.finding.refuted
 
     def test_with_noise_nobody_is(self):
-        """The AUC of 16 · 160 scores that tell nothing has a deviation of about 0.012, were they independent: it is held to four."""
+        """The AUC of 16 · 160 independent scores that tell nothing has a deviation of about 0.012: held to four."""
         algorithm = hush.private_fedpaq(8, steps=1, batch=None, noise_multiplier=20.0, levels=None)
         found = membership(algorithm, noise_problem(), 10, delta=1e-4, shadows=15, online=False)
         assert abs(found.attacks[RATIO].auc - 0.5) < 0.05

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -141,7 +142,7 @@ def _trained(
     simulation = Simulation(made, problem, seed=seed, lanes=lanes_of(made, range(lanes)))
     advance(simulation, rounds, lambda done, words: progress(0.9 * done, words), f"{lanes} models")
     sizes, most = np.asarray(problem.population.sizes), problem.population.largest
-    clients = np.arange(len(sizes))
+    clients = jnp.arange(len(sizes))
     of_lane = jax.vmap(masks.coins, (None, 0, None))
     coins = np.array([of_lane(lane, clients, most) for lane in range(lanes)])
     progress(0.9, "losses")
