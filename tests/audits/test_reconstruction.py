@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import hush
 from hush.audits import compare_reconstructions, exposure, reconstruct
-from hush.audits.inversion import _counts
-from hush.audits.messages import flat_model, holding_few, quiet, sent
+from hush.audits.inversion import _counts, by_optimisation, in_closed_form, labels_of
+from hush.audits.messages import alone, domain, flat_model, holding_few, quiet, sent
 from hush.models.layers import FLATTEN, TANH, Convolution, Linear, Sequential, layer_keys
 
 FEATURES, CLASSES = 6, 4
@@ -135,8 +135,8 @@ def test_noise_hides_the_examples(digits):
     assert np.sum(found.labels == found.found_labels) < 15
     assert found.claim.unit == "example"
     assert found.claim.trust == "local"
-    alone = hush.privacy.describe(private, holding_few(digits, 0, 1), 1)
-    assert found.claim.epsilon == alone.epsilon([1], 1, 1e-5)
+    described = hush.privacy.describe(private, holding_few(digits, 0, 1), 1)
+    assert found.claim.epsilon == described.epsilon([1], 1, 1e-5)
 
 
 def test_the_message_is_that_of_a_run():
@@ -157,6 +157,20 @@ def test_an_adversary_knows_no_noise():
     assert float(by_step.oracle.noise_multiplier) == 0
     assert isinstance(by_output, hush.local.LocalSGD)
     assert quiet(ONE_STEP.local) == ONE_STEP.local
+
+
+def test_an_adversary_looks_at_the_message_alone(rows):
+    """Other examples in the table change nothing of what is made of a message."""
+    algorithm = hush.fedavg(steps=2, lr=0.1)
+    model, bounds, key = flat_model(rows, None, 0), domain(rows), hush.keys.root(0)
+    seen = sent(algorithm, rows, 2, model, 0)
+    found = []
+    for table in (rows, with_rows(rows, np.zeros((4, FEATURES)), np.zeros(4))):
+        labels = labels_of(table, seen, 1, key)
+        guess = by_optimisation(algorithm, alone(table, 2), seen, labels, bounds, key, 20, None)
+        found.append((labels, in_closed_form(table, seen, labels, bounds), guess))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=5), st.integers(0, 10**6))
