@@ -1,6 +1,7 @@
 """What a message gives away is found again to float precision without privacy, and not at all with it."""
 
 import dataclasses
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hush
-from hush.audits import compare_reconstructions, reconstruct
-from hush.audits.inversion import _counts
-from hush.audits.messages import flat_model, holding_few, quiet, sent
+from hush.audits import compare_reconstructions, exposure, reconstruct
+from hush.audits.inversion import _counts, by_optimisation, in_closed_form, labels_of
+from hush.audits.messages import alone, domain, flat_model, holding_few, quiet, sent
 from hush.models.layers import FLATTEN, TANH, Convolution, Linear, Sequential, layer_keys
 
 FEATURES, CLASSES = 6, 4
@@ -79,7 +80,8 @@ def test_neither_steps_nor_clipping_hide_one_example(digits, algorithm):
     found = reconstruct(algorithm, digits, client=7)
     assert found.errors[0] < 1e-6
     assert found.found_labels[0] == found.labels[0]
-    assert found.guarantee == "no guarantee against who sees each message"
+    assert found.guarantee.startswith("no guarantee against who sees each message")
+    assert ("trusted: the server" in found.guarantee) == isinstance(algorithm.channel, hush.channel.Noisy)
 
 
 def test_a_first_linear_layer_is_enough(digits):
@@ -88,12 +90,20 @@ def test_a_first_linear_layer_is_enough(digits):
 
 
 def test_several_examples_of_different_classes_are_given_away_at_zero(digits):
-    client = next(c for c in range(40) if len(set(np.asarray(holding_few(digits, c, 3).client(c).examples(jnp.arange(3))[1]).tolist())) == 3)  # fmt: skip # noqa: E501
+    labels = [np.asarray(digits.client(client).examples(jnp.arange(3))[1]) for client in range(40)]
+    client = next(number for number, three in enumerate(labels) if len(set(three.tolist())) == 3)
     found = reconstruct(hush.distributed_sgd(), digits, client=client, examples=3)
     assert found.way == "closed form"
     assert found.errors.max() < 1e-6
     np.testing.assert_array_equal(found.labels, found.found_labels)
     np.testing.assert_array_equal(found.clients, [client] * 3)
+
+
+def test_a_frozen_first_layer_is_not_taken_for_a_message():
+    """Only the last layer is sent, from which optimisation has to find the digit."""
+    frozen = {"hidden": 64, "trainable": ["*layers[3]*"]}
+    problem = hush.tasks.digits(clients=40, model="mlp", model_options=frozen)
+    assert reconstruct(ONE_STEP, problem, steps=10).way == "optimisation"
 
 
 def test_colours_are_given_away():
@@ -125,8 +135,8 @@ def test_noise_hides_the_examples(digits):
     assert np.sum(found.labels == found.found_labels) < 15
     assert found.claim.unit == "example"
     assert found.claim.trust == "local"
-    alone = hush.privacy.describe(private, holding_few(digits, 0, 1), 1)
-    assert found.claim.epsilon == alone.epsilon([1], 1, 1e-5)
+    described = hush.privacy.describe(private, holding_few(digits, 0, 1), 1)
+    assert found.claim.epsilon == described.epsilon([1], 1, 1e-5)
 
 
 def test_the_message_is_that_of_a_run():
@@ -147,6 +157,20 @@ def test_an_adversary_knows_no_noise():
     assert float(by_step.oracle.noise_multiplier) == 0
     assert isinstance(by_output, hush.local.LocalSGD)
     assert quiet(ONE_STEP.local) == ONE_STEP.local
+
+
+def test_an_adversary_looks_at_the_message_alone(rows):
+    """Other examples in the table change nothing of what is made of a message."""
+    algorithm = hush.fedavg(steps=2, lr=0.1)
+    model, bounds, key = flat_model(rows, None, 0), domain(rows), hush.keys.root(0)
+    seen = sent(algorithm, rows, 2, model, 0)
+    found = []
+    for table in (rows, with_rows(rows, np.zeros((4, FEATURES)), np.zeros(4))):
+        labels = labels_of(table, seen, 1, key)
+        guess = by_optimisation(algorithm, alone(table, 2), seen, labels, bounds, key, 20, None)
+        found.append((labels, in_closed_form(table, seen, labels, bounds), guess))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=5), st.integers(0, 10**6))
@@ -221,6 +245,7 @@ def test_rows_of_numbers_are_a_table(rows, tmp_path):
     assert "original" in found.save(tmp_path / "values.csv").read_text()
 
 
+@cache
 def refused():
     """What cannot be reconstructed, and what is said."""
     small = hush.tasks.digits(clients=40)
@@ -232,7 +257,9 @@ def refused():
         (ONE_STEP, text, {}, "found tokens: use exposure"),
         (ONE_STEP, square, {}, "found regression"),
         (ONE_STEP, small.restrict([1, 2]), {}, "of some clients only"),
+        (ONE_STEP, hush.tasks.digits(clients=40, model="mlp", model_options={"devices": 2}), {}, "found OverDevices"),
         (turns, small, {}, "one of algorithm.phases"),
+        ("fedavg", small, {}, "found 'fedavg'"),
         (ONE_STEP, small, {"client": 40}, "from 0 to 39"),
         (ONE_STEP, small, {"examples": 1000}, "of client 0's message"),
         (ONE_STEP, small, {"model": np.zeros(3)}, "650 numbers"),
@@ -242,7 +269,7 @@ def refused():
     ]
 
 
-@pytest.mark.parametrize("case", range(10))
+@pytest.mark.parametrize("case", range(12))
 def test_what_cannot_be_done_is_refused(case):
     algorithm, problem, options, words = refused()[case]
     with pytest.raises(ValueError, match=words.replace("[", r"\[")):
@@ -252,3 +279,12 @@ def test_what_cannot_be_done_is_refused(case):
 def test_algorithms_are_compared_by_name(digits):
     with pytest.raises(ValueError, match="by name"):
         compare_reconstructions([ONE_STEP], digits)
+
+
+def test_examples_on_disk_are_refused(tmp_path):
+    x = np.random.default_rng(0).normal(size=(12, 4))
+    hush.tasks.pack((x, np.arange(12) % 3), tmp_path / "store", client_ids=np.arange(12) % 3)
+    problem = hush.tasks.stored(str(tmp_path / "store"), model="softmax")
+    for attack in (lambda: reconstruct(ONE_STEP, problem), lambda: exposure(ONE_STEP, problem, 1)):
+        with pytest.raises(ValueError, match="in memory, found one on disk"):
+            attack()

@@ -20,12 +20,18 @@ def promised(
     trust: str | None = None,
     size: int | None = None,
 ) -> Claim:
-    """What the accountant claims, of the worst client or of one with so many examples; or nothing, and the reason."""
+    """What the accountant claims, of the worst client or of one with so many examples; or nothing, and the reason.
+
+    Where nothing is claimed under the trust that is asked for, what is under another stands in the words.
+    """
     try:
         return claim_of(describe(algorithm, problem, rounds, trust=trust), delta, size)
     except NoGuarantee as reason:
         nothing = nothing_claimed(delta, unit="example", relation="replace", trust=trust or "server")
-        return replace(nothing, words={"claim": "nothing is claimed", "reason": str(reason)})
+        words = {"claim": "nothing is claimed", "reason": str(reason)}
+    if trust is not None and is_promised(other := promised(algorithm, problem, rounds, delta, size=size)):
+        words["otherwise"] = in_full(other)
+    return replace(nothing, words=words)
 
 
 def is_promised(claim: Claim) -> bool:
@@ -45,6 +51,7 @@ def in_short(claim: Claim) -> str:
 def in_full(claim: Claim) -> str:
     """The figure with its δ, what is protected, and who is trusted."""
     if not is_promised(claim):
-        return "no guarantee against who sees each message" if claim.trust == "local" else "no guarantee"
+        nothing = "no guarantee against who sees each message" if claim.trust == "local" else "no guarantee"
+        return f"{nothing}; otherwise {claim.words['otherwise']}" if "otherwise" in claim.words else nothing
     trusted = TRUST[claim.trust].partition(":")[0]
     return f"{in_short(claim)} at δ = {claim.delta:g}; protected: {PROTECTED[claim.unit]}; trusted: {trusted}"

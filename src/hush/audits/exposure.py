@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 
-from hush.audits.beside import DELTA, in_full, promised
+from hush.audits.beside import DELTA, in_full, is_promised, promised
 from hush.audits.claims import Claim
 from hush.audits.ranks import Array, Rank, chance
 from hush.audits.secrets import kind_of, planted
@@ -47,6 +47,7 @@ class Exposure:
     controls: tuple[Rank, ...]  # of secrets that nobody held
     holders: tuple[int, ...]  # the client of each planted secret
     copies: int
+    examples: int  # of its client's that a secret takes the place of, with all its copies
     rounds: int
     claim: Claim  # of the model after all rounds
 
@@ -83,7 +84,8 @@ class Exposure:
     @property
     def guarantee(self) -> str:
         """What is promised of the run, in words; exposure is no bound on its ε."""
-        return in_full(self.claim)
+        several = is_promised(self.claim) and self.claim.unit == "example" and self.examples > 1
+        return in_full(self.claim) + (f", and a secret is {self.examples} examples" if several else "")
 
     def __str__(self) -> str:
         held, free = (np.mean([each.exposure for each in ranks]) for ranks in (self.planted, self.controls))
@@ -92,16 +94,16 @@ class Exposure:
             f"held; by chance once in {1 / max(self.chance, 1e-300):.2g} times; {self.guarantee}"
         )
 
-    def figure(self) -> "Figure":
-        """Every client's secret by its exposure, beside those that nobody held."""
+    def figure(self, *others: "Exposure") -> "Figure":
+        """Every client's secret by its exposure, beside those that nobody held; a row for each other run, below."""
         require("matplotlib")
         from hush.audits.pictures import exposures
 
-        return exposures(self)
+        return exposures((self, *others))
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *others: "Exposure") -> Path:
         """Write the figure as a PNG file."""
-        figure, target = self.figure(), Path(path)
+        figure, target = self.figure(*others), Path(path)
         from hush.report.style import write_png
 
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -163,6 +165,7 @@ def exposure(
         controls=tuple(ranks[secrets:]),
         holders=tuple(holders),
         copies=copies,
+        examples=copies * len(drawn[0].y),
         rounds=rounds,
         claim=promised(algorithm, held, rounds, delta),
     )

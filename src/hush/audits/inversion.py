@@ -24,6 +24,7 @@ from hush.core.flat import unravelled
 from hush.core.keys import Key, at
 from hush.core.problem import Vector
 from hush.models.layers import FLATTEN, Linear, Sequential
+from hush.models.wrap import Module, Named
 from hush.tasks.measures import binary
 from hush.tasks.problem import Supervised
 
@@ -52,8 +53,9 @@ def answer_shape(problem: Supervised) -> tuple[int, ...]:
 
 def first_layer(problem: Supervised, moved: Vector) -> tuple[Array, Array, bool] | None:
     """How weights and bias of the layer that the inputs enter moved, and whether it is the only one; None elsewhere."""
-    rebuild = getattr(problem.model, "rebuild", None)
-    network = None if rebuild is None else rebuild(unravelled(problem, moved))
+    if not isinstance(problem.model, Named | Module):  # of others, a part may be frozen: it says nothing of a message
+        return None
+    network = problem.model.rebuild(unravelled(problem, moved))
     layers: tuple[Any, ...] = (network,)
     if type(network) is Sequential and getattr(network.layers[0], "function", None) is FLATTEN.function:
         layers = network.layers[1:]

@@ -11,7 +11,7 @@ from hush.audits.beside import in_full, in_short, is_promised
 from hush.audits.exposure import Exposure
 from hush.audits.likeness import Array, psnr
 from hush.audits.reconstruction import Reconstruction
-from hush.report.style import FONT, GRID, INK, PALETTE, SOFT, Drawing, drawing, dress
+from hush.report.style import DASHES, FONT, GRID, INK, PALETTE, SOFT, Drawing, drawing, dress
 
 MOST = 10  # columns of a picture
 NAMES, COLUMN, ROW = 1.9, 0.95, 1.2  # inches
@@ -22,14 +22,20 @@ def pictures(each: Sequence[Reconstruction]) -> Drawing:
     columns = min(MOST, len(each[0].originals))
     width = max(NAMES + COLUMN * columns, 6.4)
     notes = [line for one in each for line in _note(one, int(width * 15))]
-    title, caption = 0.62, 0.2 + 0.17 * len(notes)
-    height = title + ROW * (1 + len(each)) + caption
+    head, caption = 0.62, 0.2 + 0.17 * len(notes)
+    height = head + ROW * (1 + len(each)) + caption
     figure = drawing(width, height)
     figure.set_layout_engine("none")
-    top, bottom = 1 - title / height, caption / height
-    share = NAMES / (NAMES + COLUMN * columns)
+    top, bottom = 1 - head / height, caption / height
     grid = figure.add_gridspec(
-        1 + len(each), columns, left=share, right=0.985, top=top, bottom=bottom, wspace=0.06, hspace=0.32
+        1 + len(each),
+        columns,
+        left=NAMES / width,
+        right=(NAMES + COLUMN * columns) / width - 0.015,
+        top=top,
+        bottom=bottom,
+        wspace=0.06,
+        hspace=0.32,
     )
     rows: list[Reconstruction | None] = [None, *each]
     for row, one in enumerate(rows):
@@ -38,16 +44,13 @@ def pictures(each: Sequence[Reconstruction]) -> Drawing:
             _image(ax, each[0].originals[column] if one is None else one.found[column])
             ax.set_xlabel(_below(each[0], one, column), fontsize=FONT - 1.5, color=SOFT, labelpad=2)
         _name(figure, axes[0], one)
-    figure.text(0.012, 1 - 0.1 / height, _title(each[0]), ha="left", va="top", fontsize=FONT + 3, color=INK)
-    said = "below each: its peak signal-to-noise ratio, and the label that was read off the message"
+    title = "What a message shows of a client's data to whoever sees it"
+    figure.text(0.012, 1 - 0.1 / height, title, ha="left", va="top", fontsize=FONT + 3, color=INK)
+    of = "one example" if each[0].examples == 1 else f"{each[0].examples} examples"
+    said = f"{of} in each message; below: peak signal-to-noise ratio, and the label that was read off the message"
     figure.text(0.012, 1 - 0.36 / height, said, ha="left", va="top", fontsize=FONT - 0.5, color=SOFT)
     figure.text(0.012, 0.09 / height, "\n".join(notes), ha="left", va="bottom", fontsize=FONT - 1.5, color=SOFT)
     return figure
-
-
-def _title(first: Reconstruction) -> str:
-    of = "one example" if first.examples == 1 else f"{first.examples} examples"
-    return f"What a client's message shows to whoever sees it ({of} in each message)"
 
 
 def _note(one: Reconstruction, width: int) -> list[str]:
@@ -88,7 +91,9 @@ def _name(figure: Drawing | SubFigure, ax: Axes, one: Reconstruction | None) -> 
 
 def numbers(each: Sequence[Reconstruction]) -> Drawing:
     """What was found against what it was, a panel for each algorithm: on the diagonal all is given away."""
-    figure = drawing(3.2 * len(each) + 0.4, 3.9)
+    width = max(3.2 * len(each) + 0.4, 4.2)
+    notes = [line for one in each for line in _note(one, int(width * 15))]
+    figure = drawing(width, 4.1 + 0.16 * len(notes))
     axes = figure.subplots(1, len(each), squeeze=False, sharey=True)[0]
     for ax, one in zip(axes, each, strict=True):
         dress(ax, "both")
@@ -97,41 +102,55 @@ def numbers(each: Sequence[Reconstruction]) -> Drawing:
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="original (share of its range)", aspect="equal")
         ax.set_title(f"{one.name}\n{in_short(one.claim)}", fontsize=FONT + 1, color=INK, parse_math=False)
     axes[0].set_ylabel("found in the message")
-    notes = "\n".join(line for one in each for line in _note(one, 48 * len(each)))
-    figure.supxlabel(notes, x=0.01, ha="left", fontsize=FONT - 1.5, color=SOFT)
+    figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=FONT - 1.5, color=SOFT)
     return figure
 
 
-def exposures(found: Exposure) -> Drawing:
-    """Every planted secret by its exposure, beside those that nobody held and the line that their mean is about."""
+def exposures(each: Sequence[Exposure]) -> Drawing:
+    """A row for each algorithm: every planted secret by its exposure, beside those that nobody held."""
+    notes = [line for one in each for line in wrap(f"{one.name}: {one.guarantee}", 118)]
+    figure = drawing(7.2, 0.9 + 2.6 * len(each) + 0.15 * len(notes))
+    rows = figure.subplots(len(each), 2, sharey=True, squeeze=False, width_ratios=(3, 2))
+    for (left, right), one in zip(rows, each, strict=True):
+        _planted(left, one)
+        _controls(right, one)
+    first = each[0]
+    times = "once" if first.copies == 1 else f"{first.copies} times"
+    title = f"What a model remembers of secrets that clients held {times}"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=FONT + 3, color=INK)
+    how = "counted" if all(one.exact for one in each) else "estimated by a skew-normal law"
+    secret = wrap(f"secret: {first.words}; {first.planted[0].candidates:,} candidates, ranks {how}", 118)
+    figure.supxlabel("\n".join([*secret, *notes]), x=0.01, ha="left", fontsize=FONT - 1.5, color=SOFT)
+    return figure
+
+
+def _planted(ax: Axes, found: Exposure) -> None:
     held = sorted(zip(found.planted, found.holders, strict=True), key=lambda pair: -pair[0].exposure)
+    _lines(ax, found)
+    ax.bar(range(len(held)), [rank.exposure for rank, _ in held], color=PALETTE[0], width=0.7)
+    ax.set_xticks(range(len(held)), [str(client) for _, client in held])
+    ax.set_xlabel("client whose secret it is")
+    ax.set_ylabel("exposure in bits")
+    named = f"{found.name}, {found.rounds} rounds: {in_short(found.claim)}"
+    ax.set_title(named, loc="left", fontsize=FONT + 1, color=INK, parse_math=False)
+    _beside(ax, found.most, "fully exposed", PALETTE[1])
+
+
+def _controls(ax: Axes, found: Exposure) -> None:
     free = sorted((each.exposure for each in found.controls), reverse=True)
-    figure = drawing(7.2, 4.2)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-    for ax in (left, right):
-        dress(ax)
-        ax.axhline(found.most, color=PALETTE[1], linewidth=1.2, linestyle=(0, (5, 2)))
-        ax.axhline(log2(e), color=SOFT, linewidth=1.0, linestyle=(0, (1.2, 1.5)))
-        ax.set_ylim(0, 1.12 * found.most)
-    left.bar(range(len(held)), [rank.exposure for rank, _ in held], color=PALETTE[0], width=0.7)
-    left.set_xticks(range(len(held)), [str(client) for _, client in held])
-    left.set_xlabel("client whose secret it is")
-    left.set_ylabel("exposure in bits")
-    _beside(left, found.most, "fully exposed", PALETTE[1])
-    right.bar(range(len(free)), free, color=PALETTE[6], width=1.0)
-    right.set_xticks([])
-    right.set_xlabel(f"{len(free)} secrets that nobody held")
-    _beside(right, log2(e), "mean by chance: 1.44", INK)
-    times = "once" if found.copies == 1 else f"{found.copies} times"
-    figure.suptitle(
-        f"Secrets held {times}, after {found.rounds} rounds of {found.name}: {in_short(found.claim)}",
-        x=0.01, ha="left", fontsize=FONT + 3, color=INK, parse_math=False,
-    )  # fmt: skip
-    how = "counted" if found.exact else "estimated by a skew-normal law"
-    notes = [f"secret: {found.words}; {found.planted[0].candidates:,} candidates, ranks {how}", found.guarantee]
-    lines = [line for note in notes for line in wrap(note, 118)]
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FONT - 1.5, color=SOFT)
-    return figure
+    _lines(ax, found)
+    ax.stairs(free, fill=True, color=PALETTE[6])
+    ax.set_xticks([])
+    ax.set_xlabel(f"{len(free)} secrets that nobody held")
+    _beside(ax, log2(e), "mean by chance: 1.44", INK)
+
+
+def _lines(ax: Axes, found: Exposure) -> None:
+    """Where a secret is fully exposed, and what the mean is where nothing is known of any."""
+    dress(ax)
+    ax.axhline(found.most, color=PALETTE[1], linewidth=1.2, linestyle=DASHES[1])
+    ax.axhline(log2(e), color=SOFT, linewidth=1.0, linestyle=DASHES[2])
+    ax.set_ylim(0, 1.12 * found.most)
 
 
 def _beside(ax: Axes, height: float, words: str, colour: str) -> None:

@@ -7,6 +7,7 @@ claimed of them stays. It is drawn evenly from its candidates: one that is plant
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hush.audits.inversion import answer_shape
-from hush.audits.messages import check_labelled, dealt, rows_of
+from hush.audits.messages import Domain, check_labelled, dealt, domain, rows_of
 from hush.audits.ranks import SAMPLED, Array, Rank, estimated, rank_among, rank_of_pattern
 from hush.core.check import integer, shown
 from hush.core.problem import Params, Problem
@@ -63,10 +64,15 @@ class Labels:
     problem: Supervised
     length: int
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """How many labels there are."""
         return 2 if self.problem.measures is binary else math.prod(answer_shape(self.problem))
+
+    @cached_property
+    def range(self) -> Domain:
+        """Between which numbers a random input lies: where all others do."""
+        return domain(self.problem)
 
     @property
     def words(self) -> str:
@@ -79,9 +85,8 @@ class Labels:
     def drawn(self, draws: np.random.Generator) -> Secret:
         table = self.problem.train
         shape, kind = (self.length, *table.x.shape[1:]), np.dtype(table.x.dtype)
-        low, high = (0, 255) if kind == np.uint8 else (table.x.min().item(), table.x.max().item())
-        whole = kind.kind in "iu"
-        x = draws.integers(int(low), int(high) + 1, shape) if whole else draws.uniform(low, high, shape)
+        low, high = self.range
+        x = draws.integers(int(low), int(high) + 1, shape) if kind.kind in "iu" else draws.uniform(low, high, shape)
         value = draws.integers(0, self.classes, self.length)
         return Secret(x.astype(kind), value.astype(np.dtype(table.y.dtype)), value)
 
@@ -112,6 +117,7 @@ class Symbols:
     problem: Supervised
     length: int
     symbols: tuple[int, ...]
+    vocabulary: int
 
     @property
     def words(self) -> str:
@@ -127,7 +133,7 @@ class Symbols:
         return int(min(PREFIX, self.problem.train.x.shape[1] + 1 - self.length))
 
     def drawn(self, draws: np.random.Generator) -> Secret:
-        before = draws.integers(0, answer_shape(self.problem)[-1], self.prefix)
+        before = draws.integers(0, self.vocabulary, self.prefix)
         value = draws.integers(0, len(self.symbols), self.length)
         return Secret(*self._windows(before, value[None]), value)
 
@@ -170,7 +176,7 @@ def kind_of(problem: Problem, length: int, symbols: Sequence[int] | None) -> Kin
         if len(set(given)) < 2 or len(set(given)) != len(given) or min(given) < 0 or max(given) >= size:
             raise ValueError(f"symbols must be two or more different tokens below {size}, found {shown(symbols)}")
         integer("length (with a token before it, a secret must fit in a window)", length, 1, problem.train.x.shape[1])
-        return Symbols(problem, length, given)
+        return Symbols(problem, length, given, size)
     if symbols is not None:
         raise ValueError(f"symbols are of secrets in text, found {shown(symbols)} for a problem of another kind")
     return Labels(check_labelled(problem, "exposure"), length)
