@@ -120,7 +120,7 @@ def test_the_bars_end_where_the_bounds_are():
 @pytest.mark.parametrize("small", [False, True])
 def test_curves_go_from_no_calls_to_all_calls(small):
     shown = facts(answer())
-    figure = audit_plots.region([each.drawn for each in shown.attacks], 2.0, 1e-5, small)
+    figure = audit_plots.region([each.drawn for each in shown.attacks], [(2.0, 1e-5)], small)
     curves = {
         line.get_gid(): line for line in figure.axes[0].get_lines() if (line.get_gid() or "").startswith("attack")
     }
@@ -131,6 +131,16 @@ def test_curves_go_from_no_calls_to_all_calls(small):
         assert np.all(np.diff(false) >= 0)
         assert np.all(np.diff(true) >= 0)
         assert len(false) <= audit_plots.POINTS + 1
+
+
+def test_the_room_is_what_all_claims_together_leave():
+    """ε = 0 at δ = 0.3 is a narrower band than ε = 8 at a small δ, in the middle."""
+    pairs = [(8.0, 1e-5), (0.0, 0.3)]
+    room = next(each for each in audit_plots.roc([], pairs).axes[0].collections if each.get_gid() == "room")
+    corners = room.get_paths()[0].vertices
+    near = corners[np.isclose(corners[:, 0], 0.5, atol=2e-3)]
+    assert near[:, 1].min() == pytest.approx(0.2, abs=5e-3)
+    assert near[:, 1].max() == pytest.approx(0.8, abs=5e-3)
 
 
 def words_inside(figure):
@@ -156,7 +166,7 @@ def test_nothing_is_cut_off(bound):
     held_to = claim(2.125)
     shown = facts(answer(finding(bound, held_to=held_to), finding(bound / 2, "messages", held_to=held_to)))
     drawn = [each.drawn for each in shown.attacks]
-    figures = [audit_plots.both_sides(drawn), audit_plots.region(drawn, 2.125, 1e-5), audit_plots.scores(drawn[0])]
+    figures = [audit_plots.both_sides(drawn), audit_plots.region(drawn, [(2.125, 1e-5)]), audit_plots.scores(drawn[0])]
     for figure in figures:
         assert [words for words, inside in words_inside(figure) if not inside] == []
 

@@ -17,6 +17,8 @@ from hush.report.audit_page import AttackFacts, AuditFacts, write_audit_page
 from hush.report.style import write_png
 from hush.store.audits import PAGE, PICTURES
 
+# Where a claim is looked at to draw what it leaves room for: an accountant claims an ε at each of them.
+OTHER_DELTAS = (1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 MEANS = (
     "A lower bound proves that no smaller ε holds, up to the confidence. That a claim is not refuted proves nothing: a "
     "better attack may come closer."
@@ -36,7 +38,7 @@ def write_page(answer: Audit, folder: Path) -> Path:
     drawn = [each.drawn for each in shown.attacks]
     if drawn:
         write_png(audit_plots.both_sides(drawn), folder / PICTURES[0])
-        write_png(audit_plots.region(drawn, shown.epsilon, shown.delta), folder / PICTURES[1])
+        write_png(audit_plots.region(drawn, shown.allowed), folder / PICTURES[1])
     return write_audit_page(folder / PAGE, shown)
 
 
@@ -53,6 +55,7 @@ def facts(answer: Audit) -> AuditFacts:
         sentence=answer.sentence,
         epsilon=claim.epsilon,
         delta=claim.delta,
+        allowed=[(claim.epsilon_at(delta), delta) for delta in (claim.delta, *OTHER_DELTAS)],
         attacks=[_attack(each) for each in answer.findings],
         claim=names | dict(claim.words),
         extras=extras_of(answer.others),

@@ -57,6 +57,7 @@ class AuditFacts:
     verdict       refuted, not refuted, or in other words where nothing covers what was attacked
     sentence      the outcome with all that an ε stands beside
     epsilon       that is claimed at `delta`; infinite where nothing is
+    allowed       what is claimed, as (ε, δ): at this δ first, then at others
     claim         every word of the claim, by name
     """
 
@@ -66,6 +67,7 @@ class AuditFacts:
     sentence: str
     epsilon: float
     delta: float
+    allowed: Sequence[tuple[float, float]] = ()
     attacks: Sequence[AttackFacts] = ()
     claim: Mapping[str, str] = field(default_factory=dict)
     extras: Sequence[Extra] = ()
@@ -154,11 +156,11 @@ def _region(answer: AuditFacts) -> list[str]:
         "An attack calls a run “in” where its score is above a threshold: how often rightly against how often wrongly, "
         "over all thresholds."
     )
-    allowed = " Under (ε, δ) no test whatever leaves the shaded region." if answer.epsilon < float("inf") else ""
+    allowed = " No test whatever leaves the shaded region, if the claim holds." if answer.epsilon < float("inf") else ""
     pictures = [
-        markup.figure("region", plots.region(drawn, answer.epsilon, answer.delta), said + allowed, said + allowed),
+        markup.figure("region", plots.region(drawn, answer.allowed), said + allowed, said + allowed),
         markup.figure(
-            "region-small", plots.region(drawn, answer.epsilon, answer.delta, small=True), f"Small rates. {said}",
+            "region-small", plots.region(drawn, answer.allowed, small=True), f"Small rates. {said}",
             "The same where it matters most: who is wrongly called “in” once in a thousand times, or never.",
         ),
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -118,8 +118,8 @@ def _beside(ax: Axes, x: float, y: float, words: str, colour: str, reach: float)
     )  # fmt: skip
 
 
-def region(attacks: Sequence[Attack], epsilon: float, delta: float, small: bool = False) -> Drawing:
-    """The attacks inside what (ε, δ) leaves room for; those that the claim does not cover are dashed."""
+def region(attacks: Sequence[Attack], allowed: Sequence[tuple[float, float]], small: bool = False) -> Drawing:
+    """The attacks inside what is `allowed` by each (ε, δ); those that the claim does not cover are dashed."""
     shown = [(number, each) for number, each in enumerate(attacks) if len(each.false)]
     curves = [
         Curve(
@@ -131,27 +131,23 @@ def region(attacks: Sequence[Attack], epsilon: float, delta: float, small: bool 
         )
         for number, each in shown
     ]
-    return roc(curves, epsilon, delta, small)
+    return roc(curves, allowed, small)
 
 
-def roc(curves: Sequence[Curve], epsilon: float = inf, delta: float = 0.0, small: bool = False) -> Drawing:
-    """Right against wrong calls of "in", over all thresholds, and what (ε, δ) leaves room for; `small` rates from near.
+def roc(curves: Sequence[Curve], allowed: Sequence[tuple[float, float]] = (), small: bool = False) -> Drawing:
+    """Right against wrong calls of "in", over all thresholds, and what is `allowed`; `small` rates from near.
 
-    A claim holds for every test: no curve leaves the shaded region, but for the chance of few runs.
+    A claim holds for every test and at every δ: no curve leaves the shaded region, but for the chance of few runs. The
+    first (ε, δ) is drawn by itself.
     """
     figure = drawing(*SQUARE)
     ax = figure.subplots()
     dress(ax, grid="both")
-    grid = np.geomspace(LEAST_RATE / 10, 1, POINTS) if small else np.linspace(0, 1, POINTS)
-    least = 1 - most_allowed(1 - grid, epsilon, delta)  # the same with both calls changed for each other
-    if isfinite(epsilon):
-        words = f"allowed by ε = {rounded_up(epsilon)}, δ = {delta:g}"
-        ax.fill_between(
-            grid, least, most_allowed(grid, epsilon, delta), color=OPEN, alpha=0.16, linewidth=0, label=words
-        )
-        ax.plot(grid, most_allowed(grid, epsilon, delta), color=OPEN, linewidth=1.2, gid="most")
-        ax.plot(grid, least, color=OPEN, linewidth=1.2, gid="least")
-    ax.plot(grid, grid, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)), label="guessing")
+    rates = np.geomspace(LEAST_RATE / 10, 1, POINTS) if small else np.linspace(0, 1, POINTS)
+    finite = [pair for pair in allowed if isfinite(pair[0])]
+    if finite:
+        _room(ax, rates, finite)
+    ax.plot(rates, rates, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)), label="guessing")
     for number, each in enumerate(curves):
         _curve(ax, each, number, small)
     if not curves:
@@ -161,6 +157,23 @@ def roc(curves: Sequence[Curve], epsilon: float = inf, delta: float = 0.0, small
     ax.set_ylabel('called "in", and was')
     _legend(ax)
     return settled(figure)
+
+
+def _room(ax: Axes, rates: Array, allowed: Sequence[tuple[float, float]]) -> None:
+    """What all (ε, δ) together leave room for, and the border of the first alone."""
+    most = np.min([most_allowed(rates, *pair) for pair in allowed], axis=0)
+    # The same with both calls changed for each other.
+    least = 1 - np.min([most_allowed(1 - rates, *pair) for pair in allowed], axis=0)
+    (epsilon, delta), more = allowed[0], len(allowed) > 1
+    words = f"ε ≤ {rounded_up(epsilon)} at δ = {delta:g}"
+    ax.fill_between(
+        rates, least, most, color=OPEN, alpha=0.16, linewidth=0, gid="room",
+        label="allowed by the claim, at every δ" if more else f"allowed by {words}",
+    )  # fmt: skip
+    for border in (most_allowed(rates, epsilon, delta), 1 - most_allowed(1 - rates, epsilon, delta)):
+        ax.plot(rates, border, color=OPEN, linewidth=1.2, label="_border")
+    if more:
+        ax.get_lines()[-1].set_label(f"{words} alone")
 
 
 def _curve(ax: Axes, curve: Curve, number: int, small: bool) -> None:
