@@ -5,7 +5,7 @@ of Differentially Private Machine Learning (USENIX Security 2023). Three parts o
 choose the probe, more fit the attacks and choose one with its thresholds and δ, and the last, fresh, are counted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from time import perf_counter
@@ -89,6 +89,7 @@ def audit_pairs(
     unit: str | None = None,
     trust: str | None = None,
     adversary: str | None = None,
+    every_round: bool | None = None,
     lanes: int = LANES,
     dimension: int | None = None,
     confidence: float = CONFIDENCE,
@@ -101,6 +102,8 @@ def audit_pairs(
     on            whom the algorithm is for: their number and sizes count, and not what they hold
     claim         what it is held to; without one, what `describe` says of `unit` and `trust`, at `delta`
     adversary     what is seen, a name from `ADVERSARIES`; without one, the most that the claim covers
+    every_round   whether the attacked client takes part in every round, as it may where a claim counts its own rounds;
+                  without a word, where `describe` says so
     lanes         how many runs of either world are counted; about as many more choose what to count
     dimension     of the crafted model: 16, or what the algorithm's pieces ask for
     progress      is told how far it has come, from 0 to 1, and what is being done
@@ -116,34 +119,53 @@ def audit_pairs(
     integer("lanes", lanes, 64)
     fraction("confidence", confidence)
     clients = on.population if isinstance(on, Problem) else on
-    size = dimension or asked_dimension(algorithm)
+    size = asked_dimension(algorithm) if dimension is None else dimension
     description = None
     if claim is None:
-        if delta is None:
-            raise ValueError("an audit takes a claim, or a delta at which the accountant's is asked for; found neither")
-        description = describe(algorithm, clients, rounds, unit=unit, trust=trust, dimension=size)
-        claim = claim_of(description, delta, _worst_size(description, delta))
+        description, claim = _accounted(algorithm, clients, rounds, delta, unit, trust, size)
     seen = COVERED[claim.trust][-1] if adversary is None else adversary
     known("adversary", seen, ADVERSARIES)
-    here = _arena(algorithm, clients, rounds, claim, seen, description, size)
+    here = _arena(algorithm, clients, rounds, claim, seen, _every_round(every_round, algorithm, description), size)
     tried = probes(algorithm, size, claim.unit)
     chunk = int(np.clip(lanes // 8, 32, MOST_AT_ONCE))
-    counted = -(-lanes // chunk)
-    fitted = max(2, counted)
-    run = Lanes(here, seed, chunk, 2 * (2 * len(tried) + fitted + counted), progress, measured)
-
-    claimed = lru_cache(claim.epsilon_at)
-    deltas = [claim.delta, *(each for each in DELTAS if each > claim.delta)]
-    first = [_best(run.pair("probe", n, probe, 2), here, probe, claimed, deltas) for n, probe in enumerate(tried)]
-    number = int(np.argmax([found.worth - (WORTH_IT if n else 0) for n, found in enumerate(first)]))
-    probe = tried[number]
-    best = _best(run.pair("fit", number, probe, fitted), here, probe, claimed, deltas)
-    fresh = run.pair("count", number, probe, counted)
+    counted = max(2, -(-lanes // chunk))
+    run = Lanes(here, seed, chunk, 2 * (2 * len(tried) + 2 * counted), progress, measured)
+    probe, best, fresh = _attacked(run, tried, counted, claim)
     scores = Scores(best.attack(fresh.included), best.attack(fresh.excluded))
-    bounds = held_to(claim, scores, best.choices, confidence)
+    bounds = tuple(held_to(claim, scores, best.choices, confidence))
     words = f"{probe.name}; {best.name} score of {counted * chunk} lanes of either world"
     estimate = were_it_gaussian(scores, claim.delta)
-    return Finding("pairs", seen, claim, tuple(bounds), confidence, scores, estimate, words, perf_counter() - begun)
+    return Finding("pairs", seen, claim, bounds, confidence, scores, estimate, words, perf_counter() - begun)
+
+
+def _accounted(
+    algorithm: Algorithm | InTurn,
+    clients: Population | EqualClients,
+    rounds: int,
+    delta: float | None,
+    unit: str | None,
+    trust: str | None,
+    dimension: int,
+) -> tuple[Description, Claim]:
+    """What the accountant claims of the crafted problem."""
+    if delta is None:
+        raise ValueError("an audit takes a claim, or a delta at which the accountant's is asked for; found neither")
+    description = describe(algorithm, clients, rounds, unit=unit, trust=trust, dimension=dimension)
+    return description, claim_of(description, delta, _worst_size(description, delta))
+
+
+def _attacked(run: Lanes, tried: list[Probe], counted: int, claim: Claim) -> tuple[Probe, "Chosen", Pair]:
+    """The probe and the attack that were chosen, and lanes on which nothing was chosen."""
+    claimed = lru_cache(claim.epsilon_at)
+    deltas = [claim.delta, *(each for each in DELTAS if each > claim.delta)]
+    found = [
+        _best(run.pair("probe", n, probe, 2), run.arena, probe, claimed, deltas).worth - (WORTH_IT if n else 0)
+        for n, probe in enumerate(tried)
+    ]
+    number = int(np.argmax(found))
+    probe = tried[number]
+    best = _best(run.pair("fit", number, probe, counted), run.arena, probe, claimed, deltas)
+    return probe, best, run.pair("count", number, probe, counted)
 
 
 @dataclass(frozen=True)
@@ -194,25 +216,25 @@ def _arena(
     rounds: int,
     claim: Claim,
     adversary: str,
-    description: Description | None,
+    forced: list[bool],
     dimension: int,
 ) -> Arena:
     """The worst client in the worst company."""
-    seen = claim.trust in ("sum", "air")
-    forced = [seen and description is not None and phase.every == 1 for phase in _guarantees(description, algorithm)]
     sizes = np.asarray(clients.sizes)
     if any(forced):  # whoever makes room for the canary weighs as much
         sizes = np.full_like(sizes, sizes.max())
-    canary = int(np.argmax(sizes))
-    if claim.unit == "example" and description is not None:
-        canary = int(np.argmax(sizes == _worst_size(description, claim.delta)))
-    return arena(
-        algorithm, Population(sizes), rounds, claim, adversary, dimension=dimension, canary=canary, forced=forced
-    )
+    # Who holds most may weigh most; of who holds least, one example does.
+    held = sizes.max() if claim.unit == "client" else sizes.min() if claim.size is None else claim.size
+    canary = int(np.argmax(sizes == held))
+    everyone = Population(sizes)
+    return arena(algorithm, everyone, rounds, claim, adversary, dimension=dimension, canary=canary, forced=forced)
 
 
-def _guarantees(description: Description | None, algorithm: Algorithm | InTurn) -> Iterator[Any]:
-    yield from algorithm.phases if description is None else description.phases
+def _every_round(asked: bool | None, algorithm: Algorithm | InTurn, description: Description | None) -> list[bool]:
+    """Of each phase, whether the attacked client comes in every round; else it comes as it is drawn."""
+    if asked is not None or description is None:
+        return [bool(asked)] * len(algorithm.phases)
+    return [phase.trust in ("sum", "air") and phase.every == 1 for phase in description.phases]
 
 
 def _worst_size(description: Description, delta: float) -> int | None:
