@@ -75,7 +75,7 @@ def robust() -> Any:
 
 def langevin(**settings: Any) -> Any:
     """Samples whose own noise hides an example."""
-    return hush.fa_ld(**({"steps": 2, "lr": 1e-4, "temperature": 4.0, "clip": 1.0} | settings))
+    return hush.fa_ld(**({"steps": 2, "lr": 0.02, "temperature": 4.0, "clip": 1.0} | settings))
 
 
 SOUND = [

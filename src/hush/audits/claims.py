@@ -40,6 +40,7 @@ class Claim:
     trust: str
     epsilon_at: Callable[[float], float] = field(repr=False)
     words: Mapping[str, str] = field(default_factory=dict, repr=False)  # every assumption, by name
+    size: int | None = None  # how many examples the client holds that it is about; None is any
 
     def __post_init__(self) -> None:
         fraction("delta", self.delta)
@@ -65,7 +66,7 @@ def claim_of(description: Description, delta: float, size: int | None = None) ->
     def epsilon_at(delta: float) -> float:
         return max(description.epsilon(description.most_times, each, delta) for each in sizes)
 
-    return Claim(delta, first.unit, first.relation, first.trust, epsilon_at, description.table(delta))
+    return Claim(delta, first.unit, first.relation, first.trust, epsilon_at, description.table(delta), size)
 
 
 def asserted(epsilon: float, delta: float, *, unit: str, relation: str, trust: str) -> Claim:

@@ -22,7 +22,7 @@ from hush.core.plain import Digital
 from hush.core.problem import Population
 from hush.server import CorrelatedNoise
 
-MOST_NUMBERS = 128  # of a round, that attacks are fitted to
+MOST_NUMBERS, NUMBERS_OF_ALL = 128, 4096  # that attacks are fitted to: of a round, and of all rounds
 Features = np.ndarray[Any, Any]  # [lanes, rounds, numbers], what is seen
 
 
@@ -55,7 +55,13 @@ class Arena:
             self._programs[lanes] = Program(self.algorithm, self.problem, lanes)
         algorithm = _with_presence(self.algorithm, present)
         seen = self._features(self._programs[lanes].run(algorithm, problem, self.rounds, seed))
-        return seen if seen.shape[2] <= MOST_NUMBERS else _fewer(seen, self._direction(probe))
+        fewer = seen if seen.shape[2] <= self.most else _fewer(seen, self._direction(probe), self.most)
+        return fewer.astype(np.float32)
+
+    @property
+    def most(self) -> int:
+        """How many numbers of a round are kept."""
+        return int(np.clip(NUMBERS_OF_ALL // self.rounds, 4, MOST_NUMBERS))
 
     def _features(self, state: Any) -> Features:
         """What each round adds to what was seen before; of models, how they moved."""
@@ -76,12 +82,12 @@ class Arena:
     def along(self, probe: Probe) -> Features:
         """The direction that the attack goes, in the numbers that are kept, of length one."""
         direction = self._direction(probe)
-        return direction if len(direction) <= MOST_NUMBERS else np.eye(MOST_NUMBERS)[0]
+        return direction if len(direction) <= self.most else np.eye(self.most)[0]
 
 
-def _fewer(seen: Features, direction: Features) -> Features:
+def _fewer(seen: Features, direction: Features, most: int) -> Features:
     """The number along the attack, and as many others as there is room for."""
-    return np.concatenate([(seen @ direction)[..., None], seen[..., : MOST_NUMBERS - 1]], axis=2)
+    return np.concatenate([(seen @ direction)[..., None], seen[..., : most - 1]], axis=2)
 
 
 def _steps(kept: Features) -> Features:
@@ -98,13 +104,15 @@ def arena(
     dimension: int,
     canary: int,
     forced: Sequence[bool],
+    proved: bool = True,
 ) -> Arena:
     """The worst that a claim allows: who takes part, what is seen, and what all others do.
 
-    `forced` says of each phase whether the canary is to be in every round of it.
+    `forced` says of each phase whether the canary is to be in every round of it. Where a guarantee is `proved`, an
+    adversary may know what others do, who are then left out unless their own noise counts.
     """
     alone, what = adversary == "messages" or claim.trust == "local", SEES[adversary]
-    whole = not alone and any(not _noise_on_the_sum(phase) for phase in algorithm.phases)
+    whole = not alone and not (proved and all(map(_noise_on_the_sum, algorithm.phases)))
     phases = []
     for index, phase in enumerate(algorithm.phases):
         cohort: Cohort = Alone(what == MESSAGES)

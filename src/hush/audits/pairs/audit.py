@@ -5,78 +5,28 @@ of Differentially Private Machine Learning (USENIX Security 2023). Three parts o
 choose the probe, more fit the attacks and choose one with its thresholds and δ, and the last, fresh, are counted.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from time import perf_counter
-from typing import Any, Protocol
 
 import numpy as np
 
-from hush.audits.bounds import CONFIDENCE, best_threshold, clopper_pearson, held_to, were_it_gaussian
+from hush.audits.bounds import CONFIDENCE, held_to, were_it_gaussian
 from hush.audits.claims import ADVERSARIES, COVERED, Claim, claim_of
 from hush.audits.findings import Finding, Scores
-from hush.audits.pairs.arena import Arena, arena, seed_of
+from hush.audits.pairs.arena import Arena, arena
+from hush.audits.pairs.choosing import DELTAS, WORTH_IT, Chosen, best_of
+from hush.audits.pairs.lanes import Lanes, Progress, Store
 from hush.audits.pairs.probes import Probe, pieces, probes
-from hush.audits.pairs.scores import Attack, Pair, attacks
+from hush.audits.pairs.scores import Pair
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import integer, known
 from hush.core.problem import Population, Problem
-from hush.privacy import Description, EqualClients, describe
+from hush.privacy import Description, EqualClients, NoGuarantee, describe
 from hush.privacy.releases import fraction
 
 LANES = 8192
 DIMENSION = 16
-DELTAS = (1e-3, 1e-2, 0.1)  # where the claim is held to as well: few lanes say much there
 MOST_AT_ONCE = 1024
-# How much more must be won by a probe than by the first, or by an attack than by the plain ones: what is chosen for a
-# lucky draw of few lanes finds less in others.
-WORTH_IT = 0.25
-PLAIN = ("linear", "linear over rounds", "mixture")
-
-Progress = Callable[[float, str], None]
-Array = np.ndarray[Any, Any]
-
-
-class Store(Protocol):
-    """Where finished chunks of lanes are kept, so that an audit can go on where it ended."""
-
-    def get(self, key: str) -> dict[str, Array] | None:
-        """The arrays kept by this name, if there are any."""
-
-    def put(self, key: str, arrays: dict[str, Array]) -> None:
-        """Keep them."""
-
-
-@dataclass
-class Lanes:
-    """Runs lanes of either world chunk by chunk, and tells how far it has come."""
-
-    arena: Arena
-    seed: int
-    chunk: int
-    chunks: int  # of the whole audit
-    progress: Progress | None
-    measured: Store | None
-    done: int = field(default=0)
-
-    def pair(self, part: str, number: int, probe: Probe, chunks: int) -> Pair:
-        """So many chunks of both worlds."""
-        worlds = ([self._one(part, number, probe, included, c) for c in range(chunks)] for included in (True, False))
-        return Pair(*(np.concatenate(world) for world in worlds))
-
-    def _one(self, part: str, number: int, probe: Probe, included: bool, chunk: int) -> Array:
-        address = (part, number, int(included), chunk)
-        key = f"{self.chunk}-lanes-" + "-".join(map(str, (*address, self.seed)))
-        kept = None if self.measured is None else self.measured.get(key)
-        if kept is None:
-            kept = {"seen": self.arena.run(probe, included, seed_of(self.seed, *address), self.chunk)}
-            if self.measured is not None:
-                self.measured.put(key, kept)
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.done / self.chunks, f"{part}: {probe.name}")
-        return kept["seen"]
 
 
 def audit_pairs(
@@ -89,6 +39,7 @@ def audit_pairs(
     unit: str | None = None,
     trust: str | None = None,
     adversary: str | None = None,
+    every_round: bool | None = None,
     lanes: int = LANES,
     dimension: int | None = None,
     confidence: float = CONFIDENCE,
@@ -101,10 +52,12 @@ def audit_pairs(
     on            whom the algorithm is for: their number and sizes count, and not what they hold
     claim         what it is held to; without one, what `describe` says of `unit` and `trust`, at `delta`
     adversary     what is seen, a name from `ADVERSARIES`; without one, the most that the claim covers
+    every_round   whether the attacked client takes part in every round, as it may where a claim counts its own rounds;
+                  without a word, where `describe` does and no less is claimed
     lanes         how many runs of either world are counted; about as many more choose what to count
     dimension     of the crafted model: 16, or what the algorithm's pieces ask for
     progress      is told how far it has come, from 0 to 1, and what is being done
-    measured      keeps finished chunks, by `get(key)` and `put(key, arrays)`
+    measured      keeps finished chunks of audits of this algorithm, by `get(key)` and `put(key, arrays)`
 
     >>> import hush
     >>> algorithm = hush.dp_fedavg(2, 4, clip=1.0, noise_multiplier=2.0, draw="cyclic", steps=1)
@@ -116,76 +69,56 @@ def audit_pairs(
     integer("lanes", lanes, 64)
     fraction("confidence", confidence)
     clients = on.population if isinstance(on, Problem) else on
-    size = dimension or asked_dimension(algorithm)
-    description = None
+    size = asked_dimension(algorithm) if dimension is None else dimension
+    description: Description | None
     if claim is None:
-        if delta is None:
-            raise ValueError("an audit takes a claim, or a delta at which the accountant's is asked for; found neither")
-        description = describe(algorithm, clients, rounds, unit=unit, trust=trust, dimension=size)
-        claim = claim_of(description, delta, _worst_size(description, delta))
+        description, claim = _accounted(algorithm, clients, rounds, delta, unit, trust, size)
+    else:
+        description = _proved(algorithm, clients, rounds, claim, size)
     seen = COVERED[claim.trust][-1] if adversary is None else adversary
     known("adversary", seen, ADVERSARIES)
-    here = _arena(algorithm, clients, rounds, claim, seen, description, size)
+    here = _arena(algorithm, clients, rounds, claim, seen, every_round, description, size)
     tried = probes(algorithm, size, claim.unit)
     chunk = int(np.clip(lanes // 8, 32, MOST_AT_ONCE))
-    counted = -(-lanes // chunk)
-    fitted = max(2, counted)
-    run = Lanes(here, seed, chunk, 2 * (2 * len(tried) + fitted + counted), progress, measured)
-
-    claimed = lru_cache(claim.epsilon_at)
-    deltas = [claim.delta, *(each for each in DELTAS if each > claim.delta)]
-    first = [_best(run.pair("probe", n, probe, 2), here, probe, claimed, deltas) for n, probe in enumerate(tried)]
-    number = int(np.argmax([found.worth - (WORTH_IT if n else 0) for n, found in enumerate(first)]))
-    probe = tried[number]
-    best = _best(run.pair("fit", number, probe, fitted), here, probe, claimed, deltas)
-    fresh = run.pair("count", number, probe, counted)
+    counted = max(2, -(-lanes // chunk))
+    name = "-".join((seen, claim.unit, claim.relation, claim.trust, f"{rounds} rounds of {size}"))
+    run = Lanes(here, name, seed, chunk, 2 * (2 * len(tried) + 2 * counted), progress, measured)
+    probe, best, fresh = _attacked(run, tried, counted, claim)
     scores = Scores(best.attack(fresh.included), best.attack(fresh.excluded))
-    bounds = held_to(claim, scores, best.choices, confidence)
+    bounds = tuple(held_to(claim, scores, best.choices, confidence))
     words = f"{probe.name}; {best.name} score of {counted * chunk} lanes of either world"
     estimate = were_it_gaussian(scores, claim.delta)
-    return Finding("pairs", seen, claim, tuple(bounds), confidence, scores, estimate, words, perf_counter() - begun)
+    return Finding("pairs", seen, claim, bounds, confidence, scores, estimate, words, perf_counter() - begun)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The best attack on some lanes, and where it is to be held against the claim."""
-
-    worth: float  # how far it goes beyond the claim, on the lanes that chose it
-    name: str
-    attack: Attack
-    choices: list[tuple[float, float]]  # δ and threshold, the claim's own δ first
-
-
-def _best(pair: Pair, here: Arena, probe: Probe, claimed: Callable[[float], float], deltas: list[float]) -> Chosen:
-    """Fit every attack on half of the lanes, and choose by the other half."""
-    half = len(pair.included) // 2
-    turns = np.ones(pair.included.shape[1])
-    if probe.alternates and not here.last_only:
-        turns[1::2] = -1
-    fitted = attacks(Pair(pair.included[:half], pair.excluded[:half]), here.along(probe), turns)
-    found = (
-        _chosen(name, attack, Scores(attack(pair.included[half:]), attack(pair.excluded[half:])), claimed, deltas)
-        for name, attack in fitted
-    )
-    return max(found, key=lambda each: each.worth)
+def _accounted(
+    algorithm: Algorithm | InTurn,
+    clients: Population | EqualClients,
+    rounds: int,
+    delta: float | None,
+    unit: str | None,
+    trust: str | None,
+    dimension: int,
+) -> tuple[Description, Claim]:
+    """What the accountant claims of the crafted problem."""
+    if delta is None:
+        raise ValueError("an audit takes a claim, or a delta at which the accountant's is asked for; found neither")
+    description = describe(algorithm, clients, rounds, unit=unit, trust=trust, dimension=dimension)
+    return description, claim_of(description, delta, _worst_size(description, delta))
 
 
-def _chosen(
-    name: str, attack: Attack, scores: Scores, claimed: Callable[[float], float], deltas: list[float]
-) -> Chosen:
-    """Thresholds for the claim's own δ, and for the one at which these scores go furthest beyond the claim."""
-    excess, choices = [], []
-    for delta in deltas:
-        threshold = best_threshold(scores, delta)
-        bound = clopper_pearson(scores, threshold, delta)
-        excess.append(bound - min(claimed(delta), 1e3))
-        choices.append((delta, threshold))
-    other = int(np.argmax(excess[1:])) + 1 if len(excess) > 1 else 0
-    # Bounds of few lanes are cut off alike: of these, the one whose worlds lie further apart.
-    spread = np.max([np.std(scores.included), np.std(scores.excluded), np.finfo(float).tiny])
-    apart = min(abs(float(np.mean(scores.included) - np.mean(scores.excluded))) / float(spread), 100.0)
-    worth = max(excess) + 1e-3 * apart - (0 if name in PLAIN else WORTH_IT)
-    return Chosen(worth, name, attack, [choices[0]] + ([choices[other]] if other else []))
+def _attacked(run: Lanes, tried: list[Probe], counted: int, claim: Claim) -> tuple[Probe, Chosen, Pair]:
+    """The probe and the attack that were chosen, and lanes on which nothing was chosen."""
+    claimed = lru_cache(claim.epsilon_at)
+    deltas = [claim.delta, *(each for each in DELTAS if each > claim.delta)]
+    found = [
+        best_of(run.pair("probe", n, probe, 2), run.arena, probe, claimed, deltas).worth - (WORTH_IT if n else 0)
+        for n, probe in enumerate(tried)
+    ]
+    number = int(np.argmax(found))
+    probe = tried[number]
+    best = best_of(run.pair("fit", number, probe, counted), run.arena, probe, claimed, deltas)
+    return probe, best, run.pair("count", number, probe, counted)
 
 
 def _arena(
@@ -194,25 +127,48 @@ def _arena(
     rounds: int,
     claim: Claim,
     adversary: str,
+    every_round: bool | None,
     description: Description | None,
     dimension: int,
 ) -> Arena:
     """The worst client in the worst company."""
-    seen = claim.trust in ("sum", "air")
-    forced = [seen and description is not None and phase.every == 1 for phase in _guarantees(description, algorithm)]
+    forced = _forced(every_round, algorithm, description, claim)
     sizes = np.asarray(clients.sizes)
     if any(forced):  # whoever makes room for the canary weighs as much
         sizes = np.full_like(sizes, sizes.max())
-    canary = int(np.argmax(sizes))
-    if claim.unit == "example" and description is not None:
-        canary = int(np.argmax(sizes == _worst_size(description, claim.delta)))
+    # Who holds most may weigh most; of who holds least, one example does.
+    held = sizes.max() if claim.unit == "client" else sizes.min() if claim.size is None else claim.size
+    canary = int(np.argmax(sizes == held))
+    everyone, proved = Population(sizes), description is not None
     return arena(
-        algorithm, Population(sizes), rounds, claim, adversary, dimension=dimension, canary=canary, forced=forced
+        algorithm, everyone, rounds, claim, adversary, dimension=dimension, canary=canary, forced=forced, proved=proved
     )
 
 
-def _guarantees(description: Description | None, algorithm: Algorithm | InTurn) -> Iterator[Any]:
-    yield from algorithm.phases if description is None else description.phases
+def _proved(
+    algorithm: Algorithm | InTurn, clients: Population | EqualClients, rounds: int, claim: Claim, dimension: int
+) -> Description | None:
+    """What is proved about what a claim is about, if anything is."""
+    try:
+        return describe(algorithm, clients, rounds, unit=claim.unit, trust=claim.trust, dimension=dimension)
+    except NoGuarantee:
+        return None
+
+
+def _forced(
+    asked: bool | None, algorithm: Algorithm | InTurn, description: Description | None, claim: Claim
+) -> list[bool]:
+    """Of each phase, whether the attacked client comes in every round; else it comes as it is drawn.
+
+    So it does where what is proved counts a client's own rounds, and no less is claimed.
+    """
+    if asked is not None or description is None:
+        return [bool(asked)] * len(algorithm.phases)
+    if claim.trust not in ("sum", "air"):
+        return [False] * len(algorithm.phases)
+    size = _worst_size(description, claim.delta) or description.different[0]
+    no_less = claim.epsilon >= (1 - 1e-6) * description.epsilon(description.most_times, size, claim.delta)
+    return [no_less and phase.every == 1 for phase in description.phases]
 
 
 def _worst_size(description: Description, delta: float) -> int | None:

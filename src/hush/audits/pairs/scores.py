@@ -104,8 +104,9 @@ def linear(pair: Pair) -> Array:
 
 def mixture(told: Pair) -> Attack:
     """Σ_t ln(1 − q + q·exp(µs_t − µ²/2)) of numbers [n, rounds], s standardised by the world without the unit."""
-    centre, floor = told.excluded.mean(), 1e-6 * told.included.std() + np.finfo(float).tiny
-    spread = max(told.excluded.std(), floor)
+    centre = told.excluded.mean()
+    apart = told.included.std() + abs(told.included.mean() - centre)
+    spread = max(told.excluded.std(), apart / MOST, np.finfo(float).tiny)
 
     def standard(numbers: Array) -> Array:
         return np.clip((numbers - centre) / spread, -MOST, MOST)
