@@ -7,9 +7,10 @@ from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
+from hush.audits.accounted import WHY, accounted
 from hush.audits.answer import Audit
 from hush.audits.bounds import CONFIDENCE
-from hush.audits.claims import ADVERSARIES, Claim, asserted, claim_of, nothing_claimed
+from hush.audits.claims import ADVERSARIES, Claim, asserted
 from hush.audits.findings import Finding
 from hush.audits.folder import AuditFolder
 from hush.audits.keeping import packed, unpacked
@@ -20,7 +21,6 @@ from hush.core.algorithm import Algorithm, InTurn, name_of
 from hush.core.check import flag, integer, known, positive
 from hush.core.check import seed as check_seed
 from hush.core.problem import Problem
-from hush.privacy import NoGuarantee, describe
 from hush.privacy.releases import fraction
 from hush.privacy.shown import rounded_up
 from hush.runs.progress import Stages
@@ -31,8 +31,6 @@ from hush.version import __version__
 
 DELTA = 1e-5
 ENDED = "the finding"
-# What is audited where nobody says what is claimed.
-UNIT, TRUST = "client", "server"
 
 
 def audit(
@@ -122,20 +120,12 @@ def claim_for(
     With it, whether the accountant says so.
     """
     fraction("delta", delta)
-    try:
-        described = describe(algorithm, problem, rounds, unit=unit, trust=trust)
-    except NoGuarantee as refusal:
-        alone = unit != "example" and all(phase.cohort.independent for phase in algorithm.phases)
-        relation = "add-or-remove" if alone else "replace"
-        about = {"unit": unit or UNIT, "relation": relation, "trust": trust or TRUST}
-        none = nothing_claimed(delta, **about) if epsilon is None else asserted(epsilon, delta, **about)
-        return replaced(none, words=dict(none.words) | {"why the accountant claims nothing": str(refusal)}), False
-    proved = claim_of(described, delta)
+    found = accounted(algorithm, problem, rounds, delta, unit, trust)
     if epsilon is None:
-        return proved, True
-    claim = asserted(epsilon, delta, unit=proved.unit, relation=proved.relation, trust=proved.trust)
-    said = {"what the accountant claims": f"ε = {rounded_up(proved.epsilon)} at δ = {delta:g}"}
-    return replaced(claim, words=dict(claim.words) | said | dict(proved.words)), False
+        return found, WHY not in found.words
+    claim = asserted(epsilon, delta, unit=found.unit, relation=found.relation, trust=found.trust)
+    said = {} if WHY in found.words else {"what the accountant claims": f"ε = {rounded_up(found.epsilon)}"}
+    return replaced(claim, words=dict(found.words) | dict(claim.words) | said), False
 
 
 def _attacks(methods: Sequence[str], adversary: str | Sequence[str] | None) -> list[tuple[str, str | None]]:

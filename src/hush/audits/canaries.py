@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hush.audits.accounted import accounted
 from hush.audits.bounds import CONFIDENCE
-from hush.audits.claims import ADVERSARIES, COVERED, Claim, claim_of, nothing_claimed
+from hush.audits.claims import ADVERSARIES, COVERED, Claim
 from hush.audits.client_canaries import client_scores
 from hush.audits.decoding import MOST_NUMBERS
 from hush.audits.example_canaries import example_scores
@@ -22,8 +23,7 @@ from hush.core.flat import dimension
 from hush.core.problem import Problem
 from hush.execution.admission import check_pair
 from hush.execution.lanes import MOST_LANES
-from hush.privacy import UNITS, NoGuarantee, describe
-from hush.privacy.clients import UNSEEN
+from hush.privacy import UNITS
 from hush.privacy.releases import fraction
 
 Array = np.ndarray[Any, Any]
@@ -84,7 +84,7 @@ def canaries(
     """
     began = perf_counter()
     _check(algorithm, problem, rounds, delta, unit, repetitions, confidence, seed)
-    about = _claim(algorithm, problem, rounds, delta, unit, trust) if claim is None else claim
+    about = accounted(algorithm, problem, rounds, delta, unit, trust) if claim is None else claim
     _check_claim(about, delta, unit)
     sees = COVERED[about.trust][-1] if adversary is None else adversary
     known("adversary", sees, ADVERSARIES)
@@ -147,18 +147,6 @@ def _check_claim(claim: Any, delta: float, unit: str) -> None:
         raise ValueError(f"the claim is made at δ = {claim.delta:g}, and delta must be the same, found {delta:g}")
     if unit == "example" and claim.relation != "replace":
         raise ValueError(f"an example that is a canary is replaced by another; found a claim of {claim.relation!r}")
-
-
-def _claim(
-    algorithm: Algorithm | InTurn, problem: Problem, rounds: int, delta: float, unit: str, trust: str | None
-) -> Claim:
-    """What the accountant says, or that nothing is claimed."""
-    try:
-        return claim_of(describe(algorithm, problem, rounds, unit=unit, trust=trust), delta)
-    except NoGuarantee:
-        who = trust or "server"
-        alone = unit == "client" and who in UNSEEN and all(phase.cohort.independent for phase in algorithm.phases)
-        return nothing_claimed(delta, unit=unit, relation="add-or-remove" if alone else "replace", trust=who)
 
 
 def _how_many(problem: Problem, unit: str, asked: int | None) -> int:

@@ -12,7 +12,7 @@ from hush.audits.findings import Bound, Finding, Scores
 
 Array = np.ndarray[Any, Any]
 PLAIN = ("method", "adversary", "confidence", "estimate", "words", "seconds", "gaussian_bound")
-OF_CLAIM = ("delta", "unit", "relation", "trust")
+OF_CLAIM = ("delta", "unit", "relation", "trust", "size")
 
 
 def packed(finding: Finding) -> dict[str, Array]:

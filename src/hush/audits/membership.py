@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from hush.audits.accounted import accounted
 from hush.audits.bounds import CONFIDENCE
-from hush.audits.claims import Claim, claim_of, nothing_claimed
+from hush.audits.claims import Claim, nothing_claimed
 from hush.audits.example_canaries import check_supervised
 from hush.audits.findings import Bound, Finding, Scores
 from hush.audits.likelihood import confidences, each_in_turn, likelihood_ratio
@@ -31,7 +32,6 @@ from hush.core.problem import Problem
 from hush.execution.admission import check_pair
 from hush.execution.lanes import MOST_LANES
 from hush.execution.simulation import Simulation
-from hush.privacy import NoGuarantee, describe
 from hush.privacy.releases import fraction
 from hush.runs.loading import load
 from hush.tasks.problem import Supervised
@@ -232,7 +232,4 @@ def _claim(
         # Who hides all of a client's data, whatever is in its place, hides one example of it.
         covers = claim.unit == "example" or claim.relation == "replace"
         return (claim, "") if covers else (nothing, NOT_COVERED)
-    try:
-        return claim_of(describe(algorithm, problem, rounds, unit="example"), delta), ""
-    except NoGuarantee:
-        return nothing, ""
+    return accounted(algorithm, problem, rounds, delta, "example"), ""
