@@ -133,6 +133,7 @@ def test_settings_are_changed_as_those_of_a_run(private, pretended):
         ("say one", ["--minutes", "1", "--lanes", "128"]),
         ("confidence must be", ["--confidence", "95"]),
         ("rounds must be", ["--rounds", "-1"]),
+        ("rounds must be", ["--rounds", "0"]),
         ("holds no audit to resume", ["--resume"]),
         ("no such file", ["--set", "task.clients=5", "missing.toml"]),
     ],

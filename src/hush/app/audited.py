@@ -16,10 +16,12 @@ from hush.audits.claims import ADVERSARIES
 from hush.audits.findings import Finding
 from hush.audits.telling import in_words
 from hush.core.problem import Problem
+from hush.extras import missing
 from hush.privacy import NoGuarantee, describe
 from hush.privacy.shown import rounded_down, rounded_up
 from hush.report.formatting import seconds
 from hush.settings import Experiment, SettingsError, build, dumps, override, read
+from hush.settings.tables import Tables
 from hush.stopping import StopRequested
 from hush.store import atomically
 from hush.store import audits as files
@@ -41,17 +43,13 @@ def answer(
 ) -> None:
     """Audit what a file or a run's folder holds, and print what was found."""
     run = require_run(settings) if settings.is_dir() else None
-    tables = read(settings if run is None else SETTINGS.path(run))
-    for change in changes:
-        tables = override(tables, change)
-    experiment = build(tables, beside=settings.parent if run is None else run)
-    if experiment.run.sweep is not None:
-        raise SettingsError("sweep", "an audit is of one algorithm: take [sweep] out of the file, or a run without one")
+    tables, experiment = _read(settings, run, changes)
     problem = experiment.problem()
     folder = (Path(files.FOLDER) if run is None else run / files.FOLDER) if out is None else out
-    done = experiment.run.rounds if run is None else load_status(run).get("round") or experiment.run.rounds
-    keywords = _claimed(experiment, given) | {"rounds": given.get("rounds") or _rounds(experiment, problem, done)}
-    keywords |= {name: given[name] for name in ("lanes", "minutes", "confidence") if name in given}
+    if "rounds" not in given:
+        done = experiment.run.rounds if run is None else load_status(run).get("round") or experiment.run.rounds
+        given = dict(given) | {"rounds": _rounds(experiment, problem, done)}
+    keywords = {name: given[name] for name in ("rounds", "lanes", "minutes", "confidence") if name in given}
     try:
         found = audit(
             experiment.algorithm,
@@ -64,16 +62,28 @@ def answer(
             replace=force,
             progress=not quiet,
             **keywords,
+            **_claimed(experiment, given),
         )
     except StopRequested:
         print(f"what had been measured is in {folder}: go on with --resume", file=sys.stderr)
         raise
     atomically(folder / files.SETTINGS, lambda file: file.write(dumps(tables).encode()))
     tell(found)
-    if run is not None and REPORT.path(run).is_file() and out is None:
+    if run is not None and REPORT.path(run).is_file() and out is None and not missing("matplotlib"):
         _add_to_report(run)
     if found.refuted:
         raise typer.Exit(REFUTED)
+
+
+def _read(settings: Path, run: Path | None, changes: Sequence[str]) -> tuple[Tables, Experiment]:
+    """What a settings file, or that of a run, asks for."""
+    tables = read(settings if run is None else SETTINGS.path(run))
+    for change in changes:
+        tables = override(tables, change)
+    experiment = build(tables, beside=settings.parent if run is None else run)
+    if experiment.run.sweep is not None:
+        raise SettingsError("sweep", "an audit is of one algorithm: take [sweep] out of the file, or a run without one")
+    return tables, experiment
 
 
 def _listed(names: str | None) -> list[str] | None:
