@@ -18,7 +18,19 @@ import hush
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs" / "reference" / "examples"
 # In the order of the site. Packages that hush does not list itself, but whose names users are told to use: models.
-FIRST = ("algorithms", "tasks", "models", "cohort", "local", "uplink", "channel", "server", "privacy", "plans")
+FIRST = (
+    "algorithms",
+    "tasks",
+    "models",
+    "cohort",
+    "local",
+    "uplink",
+    "channel",
+    "server",
+    "privacy",
+    "plans",
+    "audits",
+)
 
 
 @dataclass(frozen=True)

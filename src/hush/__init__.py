@@ -18,6 +18,7 @@ from hush.version import __version__
 if TYPE_CHECKING:
     from hush import (
         algorithms,
+        audits,
         channel,
         cohort,
         distributed,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         private_fedpaq,
         scaffold,
     )
+    from hush.audits import audit
     from hush.core import keys, schedules
     from hush.core.algorithm import Algorithm, InTurn, init_client, init_server
     from hush.core.device import on_device, on_server
@@ -87,6 +89,7 @@ _HOMES = {
         "private_fedpaq",
         "scaffold",
     ),
+    "hush.audits": ("audit",),
     "hush.core.algorithm": ("Algorithm", "InTurn", "init_client", "init_server"),
     "hush.core.device": ("on_device", "on_server"),
     "hush.core.grid": ("Grid",),
@@ -103,6 +106,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = (
     "algorithms",
+    "audits",
     "channel",
     "cohort",
     "distributed",
@@ -133,6 +137,8 @@ __all__ = [
     "WriteFailed",
     "__version__",
     "algorithms",
+    "audit",
+    "audits",
     "broadcast",
     "ce_fedavg",
     "channel",

@@ -86,7 +86,7 @@ def tiny(tmp_path, monkeypatch):
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", ["run", "resume", "report", "compare", "list", "show", "cite"])
+    @pytest.mark.parametrize("command", ["run", "resume", "report", "compare", "list", "show", "cite", "audit"])
     def test_every_command_teaches_by_example(self, command):
         assert re.search(rf"^ hush {command}\b", fine(command, "--help"), re.MULTILINE)
 
@@ -202,7 +202,7 @@ class TestCite:
 
     def test_names_are_names_of_something(self):
         known = {name for slot in SLOTS.values() for name in slot.table} | {"classes_per_client", "dominant_classes"}
-        assert set(USES) <= known | set(PAPERS) | {"planning", "tuning"}
+        assert set(USES) <= known | set(PAPERS) | {"planning", "tuning", "auditing"}
 
     @pytest.mark.parametrize("name", ALGORITHMS)
     def test_every_algorithm_and_data_set_has_something(self, name):

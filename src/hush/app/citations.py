@@ -85,6 +85,19 @@ USES: dict[str, tuple[str, ...]] = {
     "resnet18": ("he2016deep",),
     "planning": ("akiba2019optuna", CONSTRAINED),
     "tuning": ("papernot2022hyperparameter",),
+    "auditing": (
+        "jagielski2020auditing",
+        "nasr2023tight",
+        "andrew2024oneshot",
+        "steinke2023privacy",
+        "mahloujifar2024auditing",
+        "carlini2022membership",
+        "yeom2018privacy",
+        "zhu2019deep",
+        "zhao2020idlg",
+        "geiping2020inverting",
+        "carlini2019secret",
+    ),
 }
 
 # The papers that hush reproduces have names; these are the numbers that their texts are filed under.

@@ -16,11 +16,12 @@ P = ParamSpec("P")
 
 BAD_SETTINGS, DIVERGED, NO_DATA, NOT_WRITTEN, NOT_READ, NOT_INSTALLED, INTERRUPTED = 2, 3, 4, 5, 6, 7, 130
 REFUSED, LOST = 8, 9
+REFUTED = DIVERGED  # an audit does not diverge, nor is a run refuted: either way, what was hoped for is not so
 
 CODES = {
     0: "fine",
     BAD_SETTINGS: "bad usage or settings",
-    DIVERGED: "training diverged: every repetition met a number that is not finite",
+    DIVERGED: "training diverged: every repetition met a number that is not finite; of hush audit: an ε is refuted",
     NO_DATA: "data unavailable: neither on this machine nor to be downloaded now",
     NOT_WRITTEN: "could not write",
     NOT_READ: "a file of a run, or of a store, is missing or damaged",

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from hush.app import audit as auditing
 from hush.app import data, federation
 from hush.app import plan as planning
 from hush.app import view as viewing
@@ -335,6 +336,7 @@ def paper(
 
 
 app.command()(plainly(planning.plan))
+app.command()(plainly(auditing.audit))
 app.command()(plainly(viewing.view))
 app.add_typer(data.app, name="data")
 for command in federation.COMMANDS:

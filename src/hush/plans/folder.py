@@ -3,12 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from hush.plans.bench import Measured
 from hush.store import Unreadable, atomically
-from hush.store.lock import FolderLock
 
 MEASUREMENTS, TRIALS, PAGE = "measurements.jsonl", "trials.csv", "plan.html"
 SETTINGS, NETWORK = "plan.toml", "network.toml"
@@ -17,23 +15,10 @@ OWN = (MEASUREMENTS, TRIALS, PAGE, SETTINGS, NETWORK, *PICTURES)
 
 
 class PlanFolder:
-    """Files of one plan, and the right to write them."""
+    """Files of one plan, which only who has the folder locked may write."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._lock: FolderLock | None = None
-
-    def __enter__(self) -> Self:
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(self.path)
-        self._lock.acquire()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._lock is not None:
-            self._lock.release()
 
     def begin(self, identity: Mapping[str, str], resume: bool, replace: bool) -> dict[Any, Measured]:
         """Claim the folder; what an earlier sitting measured, where it is to go on."""

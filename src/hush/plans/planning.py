@@ -22,8 +22,10 @@ from hush.plans.folder import PlanFolder
 from hush.plans.proxies import CHOICES
 from hush.plans.scene import Scene
 from hush.plans.writing import write
+from hush.runs.progress import Stages
 from hush.stopping import listening
 from hush.store.fingerprint import fingerprint
+from hush.store.lock import locked
 
 MINUTES = 3.0
 IN_FRONTS = 2  # of the best
@@ -62,7 +64,7 @@ def plan(
     require("optuna")
     from hush.plans.fronts import fronts
     from hush.plans.search import Search
-    from hush.plans.showing import Race
+    from hush.plans.showing import told
 
     for name, value in (("resume", resume), ("replace", replace), ("progress", progress)):
         flag(name, value)
@@ -74,14 +76,14 @@ def plan(
     families = families_for(scene, algorithms)
     check_feasible(scene, families)
     files = None if folder is None else PlanFolder(folder)
-    with listening() as stopping, nullcontext() if files is None else files:
+    with listening() as stopping, nullcontext() if files is None else locked(files.path):
         known = {} if files is None else files.begin(_identity(scene, families, seed), resume, replace)
         bench = Bench(scene, seed, known, (lambda key, measured: None) if files is None else files.note)
-        with Race(60 * minutes, progress) as race:
+        with Stages(60 * minutes, "compiling", enabled=progress) as stages:
             stopping.check()
             stopping.finishing = True
             try:
-                search = Search(scene, bench, families, 60 * minutes, seed, lambda: bool(stopping), race.show)
+                search = Search(scene, bench, families, 60 * minutes, seed, lambda: bool(stopping), told(stages))
                 arms = search.run()
                 found = fronts(search, arms[:IN_FRONTS])
             finally:

@@ -1,6 +1,6 @@
-"""How an ε is written: rounded, and never down."""
+"""How an ε is written: rounded, and what is promised never down, what is proved against it never up."""
 
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from math import isfinite, isnan
 from typing import Any
 
@@ -11,9 +11,22 @@ def rounded_up(value: float, digits: int = 3) -> str:
     >>> rounded_up(1.52001), rounded_up(0.0), rounded_up(12.0), rounded_up(float("inf"))  # doctest: -NUMBER
     ('1.53', '0', '12', '∞')
     """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 3) -> str:
+    """So many digits, never more than the number: a lower bound on ε must not say more than was shown.
+
+    >>> rounded_down(1.52999), rounded_down(0.0), rounded_down(12.0)  # doctest: -NUMBER
+    ('1.52', '0', '12')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
     if not isfinite(value):
         return "not a number" if isnan(value) else "∞"
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(float(value))):.{digits}g}"
+    return f"{float(Context(prec=digits, rounding=direction).create_decimal(repr(float(value)))):.{digits}g}"
 
 
 def in_one_line(found: dict[str, Any]) -> str:

@@ -167,6 +167,11 @@ def image(name: str, path: Path, caption: str) -> str:
     return f'<figure id="{text(name)}" class="wide">{shown}<figcaption>{text(caption)}</figcaption></figure>'
 
 
+def sentences(said: Iterable[str]) -> str:
+    """Each on a line of its own."""
+    return f"<ul>{''.join(f'<li>{text(each)}</li>' for each in said)}</ul>"
+
+
 def card(title: str, pairs: Iterable[tuple[str, str]]) -> str:
     """A few settings under a heading."""
     return f'<div class="card"><h3>{text(title)}</h3><dl>' + "".join(_pair(*pair) for pair in pairs) + "</dl></div>"

@@ -10,6 +10,7 @@ import pandas as pd
 from hush.core.columns import EVERYWHERE, TOTALS, column
 from hush.report import formatting, markup
 from hush.report.assets import scripts
+from hush.report.audit_section import audit_section
 from hush.report.classes import Counts, picture
 from hush.report.curves_page import curves_section, summary_section
 from hush.report.devices_page import devices_section
@@ -51,6 +52,7 @@ def write_report(folder: Path) -> Path:
         *_numbers(records, status, counts, settings, _said(folder)),
         *curves_section(records, folder),
         *privacy_section(folder, status),
+        *audit_section(folder),
         *devices_section(folder),
         *calibration_section(folder),
         *posterior_section(folder),

@@ -119,12 +119,11 @@ def theory_section(theory: pd.DataFrame, says: Sequence[str]) -> list[str]:
     ]
     note = "whether bounds put candidates in the order in which they came in: τ = 1 always, 0 no more than by chance"
     body = [f"<h2>Theory<small>{note}</small></h2>"]
-    return [*body, *([markup.table("theory", heads, rows)] if rows else []), *([sentences(says)] if says else [])]
-
-
-def sentences(said: Sequence[str]) -> str:
-    """Each on a line of its own."""
-    return f"<ul>{''.join(f'<li>{markup.text(each)}</li>' for each in said)}</ul>"
+    return [
+        *body,
+        *([markup.table("theory", heads, rows)] if rows else []),
+        *([markup.sentences(says)] if says else []),
+    ]
 
 
 def infeasible_section(infeasible: Sequence[tuple[str, str]]) -> list[str]:

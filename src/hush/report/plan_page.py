@@ -207,4 +207,4 @@ def _privacy(answer: PlanFacts) -> list[str]:
 
 
 def _notes(answer: PlanFacts) -> list[str]:
-    return ["<h2>What this answer rests on</h2>", evidence.sentences(answer.notes)] if answer.notes else []
+    return ["<h2>What this answer rests on</h2>", markup.sentences(answer.notes)] if answer.notes else []

@@ -167,6 +167,46 @@ class Display:
             self._width = 0
 
 
+class Stages:
+    """Something that goes through stages: the stage, a bar and some words, live; elsewhere a line where they change."""
+
+    def __init__(self, total: float, first: str = "", *, stream: Any = None, enabled: bool = True) -> None:
+        self._stream: TextIO | None = stream if stream is not None else sys.stderr
+        self._shown = enabled and self._stream is not None
+        self._total, self._first = total, first
+        self._said: tuple[str, Any] = ("", "")
+        self._live: Progress | None = None
+
+    def __enter__(self) -> Self:
+        if self._shown and is_terminal(self._stream):
+            stream = cast(TextIO, Forgiving(self._stream))
+            self._live = Progress(
+                TextColumn("{task.fields[stage]}", style="bold", markup=False),
+                BarColumn(bar_width=20),
+                TextColumn("{task.fields[words]}", markup=False),
+                TimeElapsedColumn(),
+                console=Console(file=stream, force_terminal=True, markup=False, highlight=False),
+            )
+            self._live.add_task("stages", total=self._total, stage=self._first, words="")
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, completed: float, stage: str, words: str, before: str = "", news: Any = None) -> None:
+        """It has come so far. A plain line begins with `before`, and is said where the stage or the `news` change."""
+        now = (stage, words if news is None else news)
+        if self._live is not None:
+            self._live.update(self._live.task_ids[0], completed=completed, stage=stage, words=words)
+        elif self._shown and now != self._said:
+            Forgiving(self._stream).write(f"{before}{stage}: {words}\n")
+        self._said = now
+
+
 def _usual_stream() -> TextIO | None:
     """Standard error; in a notebook standard output, for the other is shown there as something gone wrong."""
     error: TextIO | None = sys.stderr  # none under pythonw

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -37,6 +39,18 @@ class FolderLock:
     def release(self) -> None:
         """Let others write. The file stays: removing it would let two of them in."""
         self._lock.release()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A folder, made if it is not there, in which nobody else writes meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(folder)
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def holder(folder: Path) -> str:
