@@ -160,8 +160,10 @@ def _dictionary(shown: Pair, along: Array) -> Attack:
     told = [each @ along for each in shown]
     means = [each.mean() for each in told]
     noise = np.concatenate([(each - mean).ravel() for each, mean in zip(told, means, strict=True)])
-    tree, middle = cKDTree(_beside(known, along)), (means[0] + means[1]) / 2
-    gap = means[0] - means[1]
+    # What was drawn alike stands once: a tree of equal points is a list.
+    points, first = np.unique(np.round(_beside(known, along) / SAME), axis=0, return_index=True)
+    tree, noise = cKDTree(points * SAME), noise[first]
+    gap, middle = means[0] - means[1], (means[0] + means[1]) / 2
 
     def score(seen: Array) -> Array:
         rows = seen.reshape(-1, numbers)
