@@ -45,7 +45,8 @@ class Arena:
         problem = replace(
             self.problem,
             message=jnp.asarray(probe.message, jnp.float32),
-            sign=jnp.float32(1.0 if included or not replaced else probe.against),
+            # Who is absent, and yet alone in the cohort (`Alone`), has nothing to say.
+            sign=jnp.float32(1.0 if included else others),
             others=jnp.float32(others),
             alternates=jnp.asarray(probe.alternates),
             follows=jnp.asarray(probe.follows),
