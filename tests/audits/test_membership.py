@@ -129,10 +129,23 @@ class TestMembership:
         assert (by_heart.clients[f"{RATIO}: auc"] > 0.8).all()
         assert len(by_heart.clients) == 8
 
-    def test_a_claim_of_little_is_refuted(self):
+    @pytest.mark.parametrize("unit", ["client", "example"])
+    def test_a_claim_of_little_is_refuted(self, unit):
+        algorithm = hush.fedavg(steps=10, lr=0.1)
+        if unit == "example":  # next to no noise
+            algorithm = hush.private_fedpaq(
+                8, steps=30, lr=0.3, batch=None, clip=10.0, noise_multiplier=1e-4, levels=None
+            )
+        claim = asserted(0.3, 1e-4, unit=unit, relation="replace", trust="server")
+        found = membership(algorithm, noise_problem(), 10, delta=1e-4, shadows=15, claim=claim)
+        assert found.finding.refuted
+
+    def test_leaving_out_is_no_replacing_where_examples_are_not_clipped(self):
         claim = asserted(0.3, 1e-4, unit="example", relation="replace", trust="server")
         found = membership(hush.fedavg(steps=10, lr=0.1), noise_problem(), 10, delta=1e-4, shadows=15, claim=claim)
-        assert found.finding.refuted
+        assert found.finding.bound > 0.3
+        assert not found.finding.refuted
+        assert "held to none" in found.words
 
     def test_with_noise_nobody_is(self):
         """The AUC of 16 · 160 independent scores that tell nothing has a deviation of about 0.012: held to four."""

@@ -22,6 +22,7 @@ from hush.audits.findings import Bound, Finding, Scores
 from hush.audits.likelihood import confidences, each_in_turn, likelihood_ratio
 from hush.audits.observing import Progress, advance, silent
 from hush.audits.one_run import counted, one_run, one_run_gaussian, parted
+from hush.audits.pairs.probes import pieces
 from hush.audits.planting import Masks, lanes_of, planted
 from hush.audits.rates import AT, Rates, rates, threshold_at
 from hush.audits.scoring import losses
@@ -32,6 +33,7 @@ from hush.core.problem import Problem
 from hush.execution.admission import check_pair
 from hush.execution.lanes import MOST_LANES
 from hush.execution.simulation import Simulation
+from hush.local import ClippedPerExample
 from hush.privacy.releases import fraction
 from hush.runs.loading import load
 from hush.tasks.problem import Supervised
@@ -41,6 +43,10 @@ LOSS, RATIO = "loss threshold", "likelihood ratio"
 SHADOWS = 16
 NOT_COVERED = (
     "; the claim is about clients that are added or removed, of which replacing one example is two: it is held to none"
+)
+LEFT_OUT = (
+    "; the claim is about examples that are replaced, and here one is left out of a mean, which is another thing where "
+    "examples are not clipped one by one: it is held to none"
 )
 
 
@@ -229,7 +235,12 @@ def _claim(
     """What one example may cost, and more words where a claim says nothing of it."""
     nothing = nothing_claimed(delta, unit="example", relation="replace", trust="server")
     if claim is not None:
-        # Who hides all of a client's data, whatever is in its place, hides one example of it.
-        covers = claim.unit == "example" or claim.relation == "replace"
-        return (claim, "") if covers else (nothing, NOT_COVERED)
+        if claim.unit == "client":  # who hides all of a client's data, whatever is in its place, hides one example
+            return (claim, "") if claim.relation == "replace" else (nothing, NOT_COVERED)
+        return (claim, "") if _clips_each(algorithm) else (nothing, LEFT_OUT)
     return accounted(algorithm, problem, rounds, delta, "example"), ""
+
+
+def _clips_each(algorithm: Algorithm | InTurn) -> bool:
+    """Whether clients clip every example's gradient: one that is out then counts as zero, which may stand for any."""
+    return all(any(isinstance(piece, ClippedPerExample) for piece in pieces(phase.local)) for phase in algorithm.phases)
