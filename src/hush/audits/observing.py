@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hush.audits.planting import Around
 from hush.core.algorithm import Algorithm, InTurn
+from hush.core.around import AroundLocal, AroundServer
 from hush.core.contract import Info, LocalRule, Message, Received, ServerRule, State
 from hush.core.flat import flat_shape
 from hush.core.keys import Key
@@ -24,7 +24,7 @@ def silent(fraction: float, words: str) -> None:
     """Nobody wants to know."""
 
 
-class Remembering(Around):
+class Remembering(AroundLocal):
     """A rule whose client keeps what was last sent of its update, for an adversary who sees every message."""
 
     inner: LocalRule
@@ -45,14 +45,10 @@ class Remembering(Around):
         return self.inner.personal(model, memory["inner"])
 
 
-class Recording(ServerRule):
+class Recording(AroundServer):
     """A server rule that keeps what was last received, for an adversary who sees the sum."""
 
     inner: ServerRule
-
-    @property
-    def provides(self) -> tuple[str, ...]:
-        return self.inner.provides
 
     @property
     def receives(self) -> tuple[str, ...]:
@@ -61,13 +57,6 @@ class Recording(ServerRule):
     @property
     def keeps_to_itself(self) -> tuple[str, ...]:
         return (*self.inner.keeps_to_itself, "received")
-
-    @property
-    def float_noise(self) -> bool:
-        return self.inner.float_noise
-
-    def check(self, places: int) -> None:
-        self.inner.check(places)
 
     def init(self, model: Vector) -> State:
         return self.inner.init(model) | {"received": jnp.zeros_like(model)}

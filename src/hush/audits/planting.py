@@ -16,50 +16,14 @@ from jax import random
 
 from hush.audits.views import Directed, Masked
 from hush.core.algorithm import Algorithm, InTurn
+from hush.core.around import AroundLocal
 from hush.core.contract import Info, LocalRule, Message, State
 from hush.core.keys import Key, at, root
-from hush.core.problem import ClientData, Population, Vector
+from hush.core.problem import ClientData, Vector
 from hush.execution.lanes import Lane
 from hush.tasks.problem import Holding, Numbered
 
 MOST_LANES = 2**24  # numbers that a float of 32 bits holds exactly
-
-
-class Around(LocalRule):
-    """A local rule around another; what is not said below is the inner one's."""
-
-    inner: eqx.AbstractVar[LocalRule]
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.inner.needs
-
-    @property
-    def sends(self) -> tuple[str, ...]:
-        return self.inner.sends
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return self.inner.reports
-
-    @property
-    def float_noise(self) -> bool:
-        return self.inner.float_noise
-
-    def check(self, population: Population) -> None:
-        self.inner.check(population)
-
-    def init(self, model: Vector) -> State:
-        return self.inner.init(model)
-
-    def template(self, model: Vector) -> Message:
-        return self.inner.template(model)
-
-    def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
-        return self.inner.commit(broadcast, memory, sent)
-
-    def personal(self, model: Vector, memory: State) -> Vector | None:
-        return self.inner.personal(model, memory)
 
 
 class Plant(eqx.Module):
@@ -70,7 +34,7 @@ class Plant(eqx.Module):
         """What the client trains on."""
 
 
-class Planted(Around):
+class Planted(AroundLocal):
     """A rule on other data than the client's own."""
 
     inner: LocalRule

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from hush.core.around import AroundServer
 from hush.core.check import at_least, integer, scalar
 from hush.core.contract import Message, Received, ServerRule, Stacked, State
 from hush.core.keys import Key
@@ -27,15 +28,10 @@ LARGEST = float(jnp.finfo(jnp.float32).max)
 ROUNDING = 1e-3
 
 
-class Robust(ServerRule):
+class Robust(AroundServer):
     """A rule that makes one vector of every message's rows, and leaves the rest to `inner`."""
 
     takes_each = True
-
-    @property
-    @abstractmethod
-    def inner(self) -> ServerRule:
-        """What moves the model by that vector."""
 
     @abstractmethod
     def estimate(self, received: Mapping[str, Stacked]) -> Message:
@@ -51,21 +47,6 @@ class Robust(ServerRule):
             raise ValueError(
                 f"server {self!r} needs {self.fewest} messages or more in a round, found a cohort of {places}"
             )
-
-    @property
-    def provides(self) -> tuple[str, ...]:
-        return self.inner.provides
-
-    @property
-    def receives(self) -> tuple[str, ...]:
-        return self.inner.receives
-
-    @property
-    def keeps_to_itself(self) -> tuple[str, ...]:
-        return self.inner.keeps_to_itself
-
-    def init(self, model: Vector) -> State:
-        return self.inner.init(model)
 
     def __call__(self, key: Key, state: State, received: Received, coverage: jax.Array) -> State:
         moved = self.inner(key, state, self.estimate({name: received[name] for name in self.receives}), coverage)
@@ -96,7 +77,7 @@ class TrimmedMean(Robust):
     Yin et al. (ICML 2018), definition 2: of n numbers ⌊share · n⌋ at either end are left out, and so many may lie.
     """
 
-    share: float
+    share: float  # type: ignore[misc]  # mypy takes the abstract `inner` for a field that stands before it
     inner: ServerRule = Add()
 
     def __check_init__(self) -> None:
@@ -125,7 +106,7 @@ class Krum(Robust):
     n > 2 · byzantine + 2. All that a client sends is judged as one.
     """
 
-    byzantine: int = eqx.field(static=True, converter=scalar)
+    byzantine: int = eqx.field(static=True, converter=scalar)  # type: ignore[misc]  # as above
     chosen: int = eqx.field(static=True, converter=scalar, default=1)
     inner: ServerRule = Add()
 

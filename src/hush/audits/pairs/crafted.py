@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hush.core.around import AroundLocal
 from hush.core.contract import Info, LocalRule, Message, State
 from hush.core.keys import Key
 from hush.core.problem import Batch, ClientData, Measures, Population, Problem, Vector
@@ -95,31 +96,10 @@ class CraftedClient(ClientData):
         return -signs[:, None] * self.of.message
 
 
-class Turning(LocalRule):
+class Turning(AroundLocal):
     """A local rule whose data is told the number of the round."""
 
     inner: LocalRule
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.inner.needs
-
-    @property
-    def sends(self) -> tuple[str, ...]:
-        return self.inner.sends
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return self.inner.reports
-
-    def check(self, population: Population) -> None:
-        self.inner.check(population)
-
-    def init(self, model: Vector) -> State:
-        return self.inner.init(model)
-
-    def template(self, model: Vector) -> Message:
-        return self.inner.template(model)
 
     def __call__(
         self, key: Key, broadcast: Mapping[str, Any], memory: State, data: ClientData
@@ -127,12 +107,6 @@ class Turning(LocalRule):
         if isinstance(data, CraftedClient):
             data = data.at_round(broadcast["round"], broadcast.get("model", data.start))
         return self.inner(key, broadcast, memory, data)
-
-    def commit(self, broadcast: Mapping[str, Any], memory: State, sent: Message) -> State:
-        return self.inner.commit(broadcast, memory, sent)
-
-    def personal(self, model: Vector, memory: State) -> Vector | None:
-        return self.inner.personal(model, memory)
 
 
 def crafted(everyone: Population, dimension: int, *, unit: str, canary: int, alone: bool = False) -> Crafted:

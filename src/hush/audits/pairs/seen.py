@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hush.core.around import AroundServer
 from hush.core.contract import LocalRule, Received, ServerRule, State
 from hush.core.keys import Key
 from hush.core.problem import Vector
@@ -16,7 +17,7 @@ PUBLISHED, RECEIVED, MESSAGES = "published", "received", "messages"
 SEES = {"final model": PUBLISHED, "every model": PUBLISHED, "sum": RECEIVED, "messages": MESSAGES}
 
 
-class Seen(ServerRule):
+class Seen(AroundServer):
     """A server rule that keeps what is seen of every round beside its own state, and changes nothing.
 
     Of messages, those of two places are kept, and the first alone is handed on.
@@ -37,17 +38,6 @@ class Seen(ServerRule):
     def takes_each(self) -> bool:  # type: ignore[override]
         """Of messages, and where the rule itself does."""
         return self.what == MESSAGES or self.inner.takes_each
-
-    def check(self, places: int) -> None:
-        self.inner.check(places)
-
-    @property
-    def provides(self) -> tuple[str, ...]:
-        return self.inner.provides
-
-    @property
-    def receives(self) -> tuple[str, ...]:
-        return self.inner.receives
 
     @property
     def keeps_to_itself(self) -> tuple[str, ...]:
