@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +28,11 @@ import hush
 # The same cases every time: what fails here fails everywhere.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+# A job in the background, or one under nohup, ignores signals, and so would all that it starts: tests are to hear them.
+for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 # Every compiled program is mapped into memory by itself; Linux allows a process 65,530 such places, and no more.
