@@ -64,6 +64,7 @@ def test_the_moments_are_those_of_the_exact_recursion(target, exact, steps, corr
     assert np.abs(z_scores(found, law.mean[-1], law.covariance[-1])).max() < 4.5
 
 
+@pytest.mark.slow
 def test_quantised_messages_keep_the_mean(target, exact):
     """QSGD is unbiased: the chains' mean is as without it, and their spread is not smaller."""
     algorithm = replace(hush.fa_ld(5, 1e-3, 0.5), uplink=(QSGD(4),))
@@ -74,6 +75,7 @@ def test_quantised_messages_keep_the_mean(target, exact):
     assert np.trace(np.cov(found.T)) > 0.9 * np.trace(law.covariance[-1])
 
 
+@pytest.mark.slow
 def test_control_variates_take_the_drift_away(target, exact):
     """K = 40 steps between rounds: plain FA-LD settles far from the mode, with gathered gradients at it."""
     drift = stationary(exact, 40, 5e-4, 1e-4).mean - target.mean

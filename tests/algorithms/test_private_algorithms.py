@@ -131,7 +131,7 @@ def test_what_is_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("perturbation", ["step", "output"])
+@pytest.mark.parametrize("perturbation", ["step", pytest.param("output", marks=pytest.mark.slow)])
 def test_private_fedpaq_on_a_grid_keeps_its_promise(perturbation):
     """The noise for an ε, less what rounding to the grid takes, is accounted for and within it; and it can run."""
     problem, size = hush.tasks.digits(clients=5), 280
@@ -165,6 +165,7 @@ def test_dp_fedavg_on_a_grid_keeps_its_promise(draw, adaptive):
     assert made.channel.std > hush.dp_fedavg(20, 400, **asked).channel.std
 
 
+@pytest.mark.slow
 def test_dp_fedavg_on_a_grid_runs(digits):
     made = hush.dp_fedavg(5, 20, adaptive=True, noise_multiplier=1.0, steps=1, batch=8, grid_bits=16)
     result = hush.run(made, digits, 2, progress=False)

@@ -75,7 +75,14 @@ class TestClients:
 
 
 class TestExamples:
-    @pytest.mark.parametrize("adversary", ["final model", "every model", "messages"])
+    @pytest.mark.parametrize(
+        "adversary",
+        [
+            pytest.param("final model", marks=pytest.mark.slow),
+            pytest.param("every model", marks=pytest.mark.slow),
+            "messages",
+        ],
+    )
     def test_a_sound_algorithm_is_not_refuted(self, images, adversary):
         algorithm = hush.private_fedpaq(8, steps=1, batch=None, noise_multiplier=4.0, levels=None)
         found = canaries(algorithm, images, 3, delta=1e-4, unit="example", adversary=adversary, canaries=160)

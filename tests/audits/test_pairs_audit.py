@@ -57,6 +57,7 @@ def test_an_audit_goes_on_where_it_ended(monkeypatch):
     assert np.array_equal(again.scores.included, first.scores.included)
 
 
+@pytest.mark.slow
 def test_other_adversaries():
     """The last model alone, which tells less than all of them."""
     last = audit_pairs(fedavg(draw="cyclic"), TEN, 2, delta=DELTA, adversary="final model", lanes=256)

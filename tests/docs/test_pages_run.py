@@ -52,6 +52,7 @@ def test_the_page_on_compression(tmp_path):
     run_page("compression.md", tmp_path, names)
 
 
+@pytest.mark.slow
 def test_the_page_on_large_populations(tmp_path, monkeypatch):
     """Its Python, what its remarks say, its settings, and its commands on files as they name them."""
     space = run_page("scale.md", tmp_path)

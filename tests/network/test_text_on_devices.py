@@ -4,6 +4,7 @@ import contextlib
 from typing import Any
 
 import numpy as np
+import pytest
 
 import hush
 from hush.network.agreement import agree
@@ -17,6 +18,7 @@ LENGTH, TEST = 5, "a word is a rose"
 OPTIONS = {"width": 4, "embedding": 3}
 
 
+@pytest.mark.slow
 def test_model_bits_and_measures_are_the_simulators(tmp_path: Any) -> None:
     whole = hush.tasks.tokens(TEXTS, model="gru", model_options=OPTIONS, length=LENGTH, test=TEST)
     for name, text in [*TEXTS.items(), ("test", TEST)]:

@@ -97,6 +97,7 @@ def test_the_same_seed_gives_the_same_samples_and_chains_differ():
     assert first.settings["sampler"] == "NUTS"
 
 
+@pytest.mark.slow
 def test_a_run_that_has_not_converged_is_refused():
     problem = hush.tasks.linear_regression(clients=2, examples=10, dimension=2)
     with pytest.raises(RuntimeError, match=r"R-hat is .*, allowed is below 1.01; .*more warm_up and draws"):

@@ -54,6 +54,7 @@ def test_a_saved_result_has_all_that_clients_remember(unequal, tmp_path):
     np.testing.assert_allclose(found.vector, run(unequal).vector, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [True, False])
 def test_who_has_nothing_to_remember_goes_on_too(unequal, tmp_path, before):
     algorithm, how = hush.fedavg(clients=3, steps=1, lr=0.2), {"folder": tmp_path, "progress": False}

@@ -217,6 +217,7 @@ class TestDocumentation:
 
 
 class TestRuns:
+    @pytest.mark.slow
     def test_with_a_folder_a_report_and_privacy(self, tmp_path, unpainted):
         problem = made(test="weave looms")
         assert class_counts(problem) is None
