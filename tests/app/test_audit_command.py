@@ -180,6 +180,7 @@ def test_told_to_stop_it_says_how_to_go_on_and_keeps_what_is_finished(private, m
     assert len(list((private.parent / "audit").glob(MEASURED))) == 1
 
 
+@pytest.mark.slow
 def test_of_a_run_it_is_told_in_its_report(private, pretended):
     fine("run", private, "--out", "first", "--quiet")
     assert 'id="audit"' not in (private.parent / "first" / "report.html").read_text()

@@ -242,6 +242,7 @@ class TestRun:
         np.testing.assert_array_equal(one, other)
         fails(2, "run.bit_budget: must be a number", "run", tiny, "--set", "run.bit_budget=many")
 
+    @pytest.mark.slow
     def test_a_client_has_a_bit_budget_of_its_own(self, tiny):
         """A message has 64 bits, and of four clients two come a round: by the third, one has come twice."""
         text = " ".join(fine("run", tiny, "--out", "first", "--client-bits", 100).split())

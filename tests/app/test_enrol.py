@@ -139,6 +139,7 @@ def test_help_teaches_by_example():
     assert len(re.findall(r"^ hush enrol ours", fine("--help"), re.MULTILINE)) == 4
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_jax():
     """Neither who asks for help, nor who enrols; names of hush.network are still there for whoever asks."""
     program = (

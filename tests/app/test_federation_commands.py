@@ -52,6 +52,7 @@ def settings(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_federation_from_its_commands(enrolment, settings, tmp_path, monkeypatch, capsys, room):
     """Served and joined as the commands do it, in threads; then listed, by the operator and by an owner."""
     port = threading.Event()

@@ -113,6 +113,7 @@ class TestDirections:
 
 
 class TestSwaps:
+    @pytest.mark.slow
     def test_lanes_train_on_what_their_coins_choose(self, unequal):
         changed, swaps, who = with_alternatives(unequal, 10, 2)
         made = planted(hush.fedavg(steps=2, lr=0.3, batch=4), swaps)

@@ -139,6 +139,7 @@ def test_noise_hides_the_examples(digits):
     assert found.claim.epsilon == described.epsilon([1], 1, 1e-5)
 
 
+@pytest.mark.slow
 def test_the_message_is_that_of_a_run():
     """With one client, the model after a round is the broadcast one moved by the message."""
     x = np.random.default_rng(5).uniform(size=(8, 5)).astype(np.float32)

@@ -129,6 +129,7 @@ def test_who_else_is_drawn_for_changes_nothing(shape):
         np.testing.assert_allclose(each, alone, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_on_a_tree_is_a_draw_for_every_leaf():
     tree = {"bias": jnp.arange(3.0), "weight": jnp.ones((3, 4))}
     found = jax.jit(lambda scale: noisy(root(3), scale, tree))(0.5)

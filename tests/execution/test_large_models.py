@@ -124,7 +124,8 @@ def memory(simulation):
     return found.argument_size_in_bytes + found.temp_size_in_bytes
 
 
-@pytest.mark.parametrize("algorithm", [FEDAVG, pytest.param(SCAFFOLD, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [FEDAVG, SCAFFOLD])
 def test_memory_on_each_device_is_halved(algorithm):
     whole = Simulation(algorithm, deep(1), devices=1, clients_at_once=1)
     cut = Simulation(algorithm, deep(2))

@@ -21,6 +21,7 @@ def test_every_point_with_every_repetition():
     assert found == [Lane(4, POINTS[0]), Lane(7, POINTS[0]), Lane(4, POINTS[1]), Lane(7, POINTS[1])]
 
 
+@pytest.mark.slow
 def test_points_are_what_a_run_of_each_would_be(algorithm, unequal):
     swept = hush.run(algorithm, unequal, 3, sweep=POINTS, repetitions=2, progress=False)
     for index, point in enumerate(POINTS):

@@ -42,6 +42,7 @@ def test_the_posterior_of_a_gaussian_is_that_of_all_examples(target):
     np.testing.assert_allclose(target.precision @ target.mean, A[0] @ m[0] + A[1] @ m[1] + A[2] @ m[2])
 
 
+@pytest.mark.slow
 def test_potentials_and_their_twin_in_examples_move_alike():
     """A linear regression as examples and as one potential a client: the same chain."""
     problem = hush.tasks.linear_regression(clients=4, examples=12, dimension=3, heterogeneity=1.0)

@@ -237,6 +237,7 @@ def test_unknown_parameters_are_refused():
         made().summary(most=0)
 
 
+@pytest.mark.slow
 def test_arviz_is_imported_late_and_quietly(tmp_path):
     # It warns once a day, and remembers the day in the cache: an empty one is a new day.
     code = (

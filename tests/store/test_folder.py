@@ -60,6 +60,7 @@ def test_a_run_that_has_nothing_left_to_do_ends_as_it_was(copy, unequal):
     np.testing.assert_array_equal(np.load(copy / "model.npz")["vector"], before)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_ended_before_its_first_checkpoint_starts_anew(unequal, tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.begin({"run": {"rounds": ROUNDS}}, None)
@@ -139,6 +140,7 @@ class TestLock:
         with RunFolder(tmp_path):
             pass
 
+    @pytest.mark.slow
     def test_a_holder_that_died_holds_nothing(self, tmp_path):
         """As `kill -9` leaves it: the file says who it was, and the next one gets in."""
         program = (
