@@ -151,3 +151,10 @@ def test_half_precision_keeps_its_kind():
 def test_a_key_of_another_kind_is_refused():
     with pytest.raises(ValueError, match="a Threefry key of two words, found"):
         normal(secret(), 0, (3,))
+
+
+def test_a_scale_that_is_no_number_leaves_nothing_as_it_was():
+    """What should have been hidden by noise of an unknown size must not come out without any."""
+    tree = {"a": jnp.ones(3), "b": jnp.zeros((2, 2))}
+    found = jax.jit(noisy)(root(0), jnp.float32(jnp.nan), tree)
+    assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(found))

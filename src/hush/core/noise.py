@@ -39,7 +39,7 @@ def gaussian(key: Key, number: int | jax.Array, scale: jax.Array, like: jax.Arra
     draw = lambda: _pairs(key, number, like.shape)  # noqa: E731
     if jax.default_backend() == "cpu":
         # What a conditional returns lies in memory; without it every pair would be computed for each of its two.
-        pairs = lax.cond(scale > 0, draw, lambda: jnp.zeros(_paired(like.shape), jnp.complex64))
+        pairs = lax.cond(scale != 0, draw, lambda: jnp.zeros(_paired(like.shape), jnp.complex64))
     else:
         pairs = draw()
     return scale * _unpaired(pairs, like.shape).astype(like.dtype)
@@ -49,14 +49,15 @@ def noisy(key: Key, scale: jax.Array, tree: Any) -> Any:
     """A tree and scale · N(0, I), leaf j with draw j of the key. On a CPU nothing is added where the scale is zero.
 
     A setting is an array inside the engine, so only the running program can tell; an accelerator would have to wait for
-    the host to decide, which takes longer than drawing.
+    the host to decide, which takes longer than drawing. A scale that is no number makes what it is added to none: never
+    is such a thing sent as it was.
     """
     leaves, structure = jax.tree.flatten(tree)
 
     def added() -> list[jax.Array]:
         return [leaf + gaussian(key, j, scale, leaf) for j, leaf in enumerate(leaves)]
 
-    found = lax.cond(scale > 0, added, lambda: leaves) if jax.default_backend() == "cpu" else added()
+    found = lax.cond(scale != 0, added, lambda: leaves) if jax.default_backend() == "cpu" else added()
     return jax.tree.unflatten(structure, found)
 
 
