@@ -3,6 +3,7 @@
 Pieces here break their contracts on purpose: an audit must find out.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -85,35 +86,37 @@ class RepeatedNoise(ServerRule):
         return {"model": state["model"] + received["update"] + noise, "noise": noise}
 
 
-class FewStates(ServerRule):
+class OnTheModel(ServerRule):
+    """Noise of the server's own on the model."""
+
+    std: float
+    provides = ("model",)
+    receives = ("update",)
+
+    def init(self, model):
+        return {"model": model}
+
+    @abstractmethod
+    def noise(self, key, shape):
+        """Of deviation one."""
+
+    def __call__(self, key, state, received, coverage):
+        noise = self.std * self.noise(key, state["model"].shape)
+        return {"model": state["model"] + received["update"] + noise}
+
+
+class FewStates(OnTheModel):
     """Noise from a generator of 16 bits."""
 
-    std: float
-    provides = ("model",)
-    receives = ("update",)
-
-    def init(self, model):
-        return {"model": model}
-
-    def __call__(self, key, state, received, coverage):
-        state_of_generator = random.bits(key, (), jnp.uint32) % 2**16
-        noise = self.std * random.normal(random.key(state_of_generator), state["model"].shape)
-        return {"model": state["model"] + received["update"] + noise}
+    def noise(self, key, shape):
+        return random.normal(random.key(random.bits(key, (), jnp.uint32) % 2**16), shape)
 
 
-class HalfOfThem(ServerRule):
+class HalfOfThem(OnTheModel):
     """Noise on every second number."""
 
-    std: float
-    provides = ("model",)
-    receives = ("update",)
-
-    def init(self, model):
-        return {"model": model}
-
-    def __call__(self, key, state, received, coverage):
-        noise = self.std * random.normal(key, state["model"].shape) * (jnp.arange(state["model"].size) % 2)
-        return {"model": state["model"] + received["update"] + noise}
+    def noise(self, key, shape):
+        return random.normal(key, shape) * (jnp.arange(*shape) % 2)
 
 
 class Always(Cohort):

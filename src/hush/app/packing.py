@@ -1,22 +1,19 @@
 """`hush data`: files packed into a store, and what one holds."""
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from hush.app.tables import print_table
 from hush.core.memory import in_words
 from hush.data.stores import Facts, Store
+from hush.runs.progress import Stages
 from hush.tasks import pack_files
 
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 MANY = 12  # names that are listed
 
 
@@ -37,7 +34,12 @@ def numbers(text: str | None) -> list[int] | None:
 
 def pack(sources: Sequence[Path], folder: Path, options: Mapping[str, Any], force: bool, quiet: bool) -> None:
     """Pack files, and say what became of them."""
-    with _Display(quiet) as display:
+    with Stages(1.0, "looking", enabled=not quiet) as stages:
+
+        def display(doing: str, done: int, of: int) -> None:
+            said, now = f"{done:,}" + (f" of {of:,}" if of else ""), int(time.monotonic() / SECONDS_BETWEEN_LINES)
+            stages.show(done / of if of else 0.0, doing, said, news=now)
+
         store = pack_files(sources, folder, force=force, on_progress=display, **options)
     if not quiet:
         _print(store)
@@ -82,34 +84,3 @@ def _listed(names: Sequence[Any] | None, before: str) -> str:
         return ""
     more = f", … {names[-1]}" if len(names) > MANY else ""
     return before + ", ".join(map(str, names[:MANY])) + more
-
-
-class _Display:
-    """How far it is: a live line on a terminal, a plain one now and then elsewhere."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._live: Progress | None = None
-        self._silent, self._last = quiet, time.monotonic()
-        if sys.stderr.isatty() and not quiet:
-            columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}")
-            self._live = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True))
-            self._task = self._live.add_task("looking", total=None, done="")
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def __call__(self, doing: str, done: int, of: int) -> None:
-        said = f"{done:,}" + (f" of {of:,}" if of else "")
-        if self._live is not None:
-            self._live.update(self._task, description=doing, completed=done, total=of or None, done=said)
-        elif not self._silent and time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
-            self._last = time.monotonic()
-            print(f"{doing}: {said}", file=sys.stderr)

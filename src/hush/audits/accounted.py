@@ -20,8 +20,9 @@ def accounted(
     delta: float,
     unit: str | None = None,
     trust: str | None = None,
+    size: int | None = None,
 ) -> Claim:
-    """The accountant's claim; where it refuses, a claim of nothing with its reason.
+    """The accountant's claim, of the worst client or of one with so many examples; where it refuses, nothing, and why.
 
     A client is then added or removed where each comes by a coin of its own that nobody sees, and else replaced, as an
     example is.
@@ -32,7 +33,7 @@ def accounted(
     (inf, 'replace')
     """
     try:
-        return claim_of(describe(algorithm, problem, rounds, unit=unit, trust=trust), delta)
+        return claim_of(describe(algorithm, problem, rounds, unit=unit, trust=trust), delta, size)
     except NoGuarantee as refusal:
         who, what = trust or TRUST, unit or UNIT
         alone = what == "client" and who in UNSEEN and all(phase.cohort.independent for phase in algorithm.phases)
