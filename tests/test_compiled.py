@@ -197,3 +197,8 @@ def test_a_second_process_compiles_nothing_and_finds_the_same(tmp_path):
         data[number % data.size] ^= 255
         path.write_bytes(data.tobytes())
     assert process(RUN, **where) == (["0", asked, cold], "")
+
+
+def test_on_a_gpu_the_fastest_kernels_are_kept_with_the_programs():
+    """XLA looks for them as it compiles; JAX keeps what it found beside the programs, unless told otherwise."""
+    assert "xla_gpu_per_fusion_autotune_cache_dir" in str(jax.config.jax_persistent_cache_enable_xla_caches)

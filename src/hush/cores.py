@@ -12,6 +12,9 @@ import sys
 MOST_DEVICES = 16
 
 FLAG, VARIABLE = "xla_force_host_platform_device_count", "JAX_NUM_CPU_DEVICES"
+# One thread for each device; vectors of 512 bits where a core has them, in which noise is drawn in two thirds of the
+# time, and rounds without noise in the same.
+OURS = {"xla_cpu_multi_thread_eigen": "false", "xla_cpu_prefer_vector_width": "512"}
 # Whether the user has said how many there are to be, before we did.
 users_own = VARIABLE in os.environ or FLAG in os.environ.get("XLA_FLAGS", "")
 
@@ -37,8 +40,10 @@ def one_device_per_core() -> None:
             return
     else:
         os.environ[VARIABLE] = str(devices())
-    if "xla_cpu_multi_thread_eigen" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+    for name, value in OURS.items():
+        if name not in flags:
+            flags = f"{flags} --{name}={value}".strip()
+    os.environ["XLA_FLAGS"] = flags
 
 
 def compile_quickly() -> None:

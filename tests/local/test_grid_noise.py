@@ -43,7 +43,7 @@ def test_every_leaf_of_a_step_lies_on_one_grid_with_its_deviation():
 def test_without_a_grid_every_leaf_has_a_draw_of_the_step():
     found, silent = leaves(None), leaves(None, 0.0)
     for j, (leaf, quiet) in enumerate(zip(found, silent, strict=True)):
-        noise = np.float32(DEVIATION) * normal(root(2), j, leaf.shape)
+        noise = np.float32(DEVIATION) * jax.jit(normal, static_argnums=2)(root(2), j, leaf.shape)
         np.testing.assert_allclose(leaf, quiet + np.asarray(noise, float), rtol=1e-5, atol=1e-6)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax import Array
 
+from hush.core.keys import root
 from hush.models import MODELS, TEXT_MODELS, build
 from hush.models.convolution import banded, convolve, patches, shifts, tile_width
 from hush.models.layers import (
@@ -20,6 +21,8 @@ from hush.models.layers import (
     MaxPool,
     MeanPool,
     Sequential,
+    layer_keys,
+    normal,
 )
 
 DIGITS, MNIST, CIFAR = (8, 8, 1), (28, 28, 1), (32, 32, 3)
@@ -346,3 +349,13 @@ def test_impossible_sizes_are_refused() -> None:
         build("mlp", MNIST, 0, key)
     with pytest.raises(ValueError, match="a window of 5 needs images at least 5 wide and high, found 4"):
         shifts(4, 5, 1)
+
+
+def test_weights_are_drawn_from_a_key_for_each_layer() -> None:
+    """Several keys at once and numbers in a row are the same keys and numbers: what a seed means stays what it was."""
+    keys = layer_keys(root(3))
+    for index in range(20):
+        given = next(keys)
+        assert (jax.random.key_data(given) == jax.random.key_data(jax.random.fold_in(root(3), index))).all()
+    drawn = jax.random.normal(given, (3, 3, 2, 5))
+    np.testing.assert_array_equal(normal(given, (3, 3, 2, 5), 2.0, 8.0), 2 * drawn)

@@ -75,7 +75,7 @@ def test_gradients_by_finite_differences_and_by_examples(problem, table, weights
     client = problem.client(4)
     assert int(client.size) == len(mine)
     flat, unravel = ravel_pytree(params)
-    gradient = ravel_pytree(client.gradient(params, rows, w))[0]
+    gradient = ravel_pytree(jax.jit(lambda client: client.gradient(params, rows, w))(client))[0]
     floats = x[chosen].reshape(4, -1) / 255 - 0.5
 
     def loss(vector):
@@ -89,7 +89,7 @@ def test_gradients_by_finite_differences_and_by_examples(problem, table, weights
         shift[coordinate] = step
         numeric = (loss(flat + shift) - loss(flat - shift)) / (2 * step)
         assert float(gradient[coordinate]) == pytest.approx(numeric, abs=2e-4)
-    each = client.example_gradients(params, rows)
+    each = jax.jit(lambda client: client.example_gradients(params, rows))(client)
     total = ravel_pytree(jax.tree.map(lambda leaf: jnp.tensordot(w, leaf, 1), each))[0]
     np.testing.assert_allclose(total, gradient, rtol=1e-4, atol=1e-6)
 
@@ -244,7 +244,8 @@ def test_tokens_stay_integers_for_a_model_that_looks_them_up() -> None:
     assert problem.train.x.dtype == np.int32
     rows = np.flatnonzero(clients == 1)
     params = problem.init(jax.random.key(0))
-    found = problem.client(1).gradient(params, jnp.arange(3), jnp.full(3, 1 / 3))
+    of_client = jax.jit(lambda client: client.gradient(params, jnp.arange(3), jnp.full(3, 1 / 3)))
+    found = of_client(problem.client(1))
 
     def loss(model: Looked) -> jax.Array:
         table, weight, bias = model.table.weight, model.last.weight, model.last.bias
@@ -253,7 +254,9 @@ def test_tokens_stay_integers_for_a_model_that_looks_them_up() -> None:
         chosen = jnp.take_along_axis(logits, labels[rows][:, None], 1)[:, 0]
         return jnp.mean(jax.nn.logsumexp(logits, axis=1) - chosen)
 
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7), found, eqx.filter_grad(loss)(model))
+    jax.tree.map(
+        partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7), found, eqx.filter_jit(eqx.filter_grad(loss))(model)
+    )
 
 
 def test_integers_are_numbers_for_any_other_model() -> None:

@@ -173,7 +173,7 @@ class TestFiles:
         task = {"name": "tokens", "path": str(folder / "texts"), "model": "gpt", "length": 5}
         task |= {"model_options": {"width": 8, "heads": 2}, "test": str(folder / "test.txt")}
         problem = build({"algorithm": {"name": "fedavg"}, "task": task}).problem()
-        assert problem.recipe.settings == task
+        assert problem.recipe.settings == task | {"precision": "float32"}
         assert (
             build({"algorithm": {"name": "fedavg"}, "task": problem.recipe.settings}).problem().population.clients == 2
         )

@@ -11,8 +11,8 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import flag, shown
 from hush.core.costs import bits_of_round
 from hush.core.cut import MODEL
+from hush.core.device import DRAWING
 from hush.core.flat import flat_shape
-from hush.core.grid import Grid
 from hush.core.keys import root
 from hush.core.problem import Population, Problem, Room
 from hush.execution import engine, hosts
@@ -44,8 +44,8 @@ def check_pair(algorithm: Any, problem: Any) -> None:
         raise ValueError(f"the problem ({who}) must have a Population, found {type(population).__name__}")
     if population.numbers is not None:
         raise ValueError("the problem holds some of its clients only (restrict): a simulation needs them all")
-    parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, Grid))
-    if any(isinstance(part, Grid) and part.source == "system" for part in parts):
+    parts = jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, DRAWING))
+    if any(isinstance(part, DRAWING) and part.source == "system" for part in parts):
         raise ValueError(
             "an algorithm of hush.on_device or hush.on_server draws noise that nobody can repeat: simulate the one it "
             "was made of, whose noise has the same law"

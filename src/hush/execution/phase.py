@@ -27,6 +27,7 @@ class Layout(NamedTuple):
     clients_at_once: int
     lanes_at_once: int
     rounds_at_once: int  # the room for logs: how many rounds one call may run
+    even: bool = True  # whether turns are made as long as each other; else all but the last are full
 
 
 def share_out(places: int, layout: Layout) -> Turns:
@@ -34,7 +35,7 @@ def share_out(places: int, layout: Layout) -> Turns:
     devices = layout.mesh.shape[CLIENTS]
     each = -(-places // devices)
     turns = -(-each // layout.clients_at_once)
-    return Turns(places, devices, -(-each // turns), turns)
+    return Turns(places, devices, -(-each // turns) if layout.even else min(each, layout.clients_at_once), turns)
 
 
 def one_phase(
@@ -72,7 +73,7 @@ def one_phase(
         if last_move is not None:
             info |= watched(message["update"], last_move)
         answer = rounds.send(phase, own, broadcast, message, memory, state)
-        return answer.sent, answer.state, info | answer.info
+        return rounds.to_meet(phase, answer), answer.state, info | answer.info
 
     @partial(jax.jit, inline=True)  # traced once, for its shapes and for the scan
     def one_turn(who: jax.Array, where: jax.Array, active: jax.Array, coefficients: jax.Array) -> Any:
@@ -111,13 +112,15 @@ def one_phase(
     if each:
         received = rounds.hand_on(mixing, draw.active, jax.tree.map(turns.of_all_devices, messages))
     else:
+        received = rounds.opened(phase, mixing, draw.active, broadcast["common"], received)
         received = rounds.add_noise(key, mixing, received)
     clients = table.returned(clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
     energy = jnp.square(mixing.transmit * turns.of_all_devices(norms))
     bits, seen = jax.tree.map(turns.of_all_devices, (bits, seen))
     log = Log(draw.ids, draw.active, bits, energy, info, seen)
-    return rounds.server_step(phase, key, server, received, draw.coverage), clients, log
+    moved = rounds.server_step(phase, key, server, received, draw.coverage)
+    return rounds.unless_too_few(phase, draw.active, moved, server), clients, log
 
 
 def watched(update: Vector, last_move: Vector) -> Info:

@@ -88,6 +88,7 @@ class Simulation:
         for phase, each in zip(algorithm.phases, places, strict=True):
             phase.local.check(population)
             phase.server.check(each)
+            phase.channel.check(phase.cohort, population)
         self.lanes = lay_out(repetitions, sweep) if lanes is None else list(lanes)
         check_points(algorithm, [lane.settings for lane in self.lanes])
         self.streamed = to_be_streamed(problem) if streamed is None else streamed

@@ -1,11 +1,19 @@
-"""Convolution of one image [height, width, channels] as patches times matrix.
+"""Convolution of one image [height, width, channels], as patches times matrix or by the library.
 
-The engine maps it over examples and, each with its own weights, over clients. A library convolution would
-then become a grouped one, which is slow everywhere; slices and one matrix product stay what they are.
+The engine maps it over examples and, each with its own weights, over clients. A library convolution then becomes a
+grouped one, which is slow nearly everywhere; slices and one matrix product stay what they are. The exception is a GPU
+with large images of many channels, where patches take more memory traffic than the product takes arithmetic.
 """
 
+import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
+
+from hush.models.products import in_bfloat16, product
+
+PATCHES, LIBRARY = "patches", "library"
+# Where a GPU's grouped convolution was faster than patches: layer by layer, in bfloat16, with weights for each client.
+LIBRARY_WINDOW, LIBRARY_PIXELS, LIBRARY_CHANNELS = 3, 16 * 16, 64
 
 # What copying one entry into a patch costs, in multiplications: for a part of a row, which is cut out first,
 # and for a whole row, which is not. Set by hand: LeNet-5 then gets the fastest tiles seen on a CPU (4 and 2 wide).
@@ -64,11 +72,42 @@ def banded(weight: Array, stride: int, tile: int) -> Array:
     return matrix.reshape(tile * outputs, window * (last + window) * channels)
 
 
-def convolve(image: Array, weight: Array, stride: int = 1, padding: int = 0) -> Array:
-    """[H, W, C] and [window, window, C, O] ↦ [rows, columns, O], as patches times matrix."""
+def way_for(backend: str, shape: tuple[int, ...], weight: tuple[int, ...], stride: int) -> str:
+    """How this backend is to convolve an image of this shape, before it is padded, with weights of that shape.
+
+    >>> way_for("gpu", (32, 32, 64), (3, 3, 64, 64), 1), way_for("cpu", (32, 32, 64), (3, 3, 64, 64), 1)
+    ('library', 'patches')
+    """
+    height, width, channels = shape
+    large = height * width >= LIBRARY_PIXELS and channels >= LIBRARY_CHANNELS
+    plain = weight[0] == LIBRARY_WINDOW and stride == 1
+    return LIBRARY if backend == "gpu" and large and plain else PATCHES
+
+
+def convolve(image: Array, weight: Array, stride: int = 1, padding: int = 0, way: str | None = None) -> Array:
+    """[H, W, C] and [window, window, C, O] ↦ [rows, columns, O], in the way that suits this backend if none is said."""
+    way = way_for(jax.default_backend(), image.shape, weight.shape, stride) if way is None else way
+    return (by_library if way == LIBRARY else by_patches)(image, weight, stride, padding)
+
+
+def by_library(image: Array, weight: Array, stride: int, padding: int) -> Array:
+    """The library's own convolution; in bfloat16 it hands its sums, of float32, back in bfloat16 as well."""
+    kind = jnp.bfloat16 if in_bfloat16() else image.dtype
+    found = lax.conv_general_dilated(
+        image.astype(kind)[None],
+        weight.astype(kind),
+        (stride, stride),
+        ((padding, padding), (padding, padding)),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )
+    return found[0].astype(image.dtype)
+
+
+def by_patches(image: Array, weight: Array, stride: int, padding: int) -> Array:
+    """Patches times matrix."""
     window, _, _, outputs = weight.shape
     image = pad(image, padding)
     width = len(range(image.shape[1])[shifts(image.shape[1], window, stride)[0]])
     tile = tile_width(width, window, stride, outputs)
-    product = patches(image, window, stride, tile) @ banded(weight, stride, tile).T
-    return product.reshape(-1, width, outputs)
+    found = product(patches(image, window, stride, tile), banded(weight, stride, tile).T)
+    return found.reshape(-1, width, outputs)

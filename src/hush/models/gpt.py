@@ -9,6 +9,7 @@ from jax import Array
 
 from hush.core.check import flag, integer
 from hush.models.layers import HE, LINEAR, Linear, layer_keys
+from hush.models.products import einsum, product
 from hush.models.sequences import check_tokens, places
 
 SPREAD = 0.02  # the deviation of embeddings: with the head tied to them, every token is about as likely at the start
@@ -45,9 +46,9 @@ class Attention(eqx.Module):
     def __call__(self, x: Array) -> Array:
         length, width = x.shape
         query, key, value = (part(x).reshape(length, self.heads, -1) for part in (self.query, self.key, self.value))
-        scores = jnp.einsum("qhf,khf->hqk", query, key) / math.sqrt(width // self.heads)
+        scores = einsum("qhf,khf->hqk", query, key) / math.sqrt(width // self.heads)
         scores = jnp.where(jnp.tri(length, dtype=bool), scores, -jnp.inf)
-        mixed = jnp.einsum("hqk,khf->qhf", jax.nn.softmax(scores, -1), value)
+        mixed = einsum("hqk,khf->qhf", jax.nn.softmax(scores, -1), value)
         return self.out(mixed.reshape(length, width))
 
 
@@ -87,7 +88,7 @@ class GPT(eqx.Module):
         for block in self.blocks:
             x = block(x)
         x = self.last(x)
-        return x @ self.tokens.weight.T if self.head is None else self.head(x)
+        return product(x, self.tokens.weight.T) if self.head is None else self.head(x)
 
 
 def gpt(

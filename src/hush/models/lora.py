@@ -11,6 +11,7 @@ from jax import Array
 from hush.core.check import integer, positive
 from hush.models.layers import LINEAR, Linear, normal
 from hush.models.partly import Partly, Where, chosen, trainable, whole
+from hush.models.products import product
 
 
 class LowRank(eqx.Module):
@@ -22,7 +23,7 @@ class LowRank(eqx.Module):
     scale: float = eqx.field(static=True)
 
     def __call__(self, x: Array, *, key: Array | None = None) -> Array:
-        return self.base(x) + self.scale * (x @ self.A.T) @ self.B.T
+        return self.base(x) + product(self.scale * product(x, self.A.T), self.B.T)
 
     def merged(self) -> Any:
         """The layer that W + (α/r) B A makes: as fast as before, and nothing beside it."""

@@ -103,11 +103,6 @@ class OverDevices(eqx.Module):
         return self.inner.rebuild(self.cutting.leaves(params))
 
 
-def uncut(model: Any) -> Any:
-    """The model itself, whether it is cut over devices or not."""
-    return model.inner if isinstance(model, OverDevices) else model
-
-
 def over_devices(model: Any, devices: int) -> OverDevices:
     """A model of your own cut over so many devices, for `model=` of a task: for one too large for a copy on each.
 

@@ -4,6 +4,17 @@ Of an example's gradient a layer's share follows from the layer's input a and fr
 output. One backward pass finds every δ; for a linear layer both the norm and the weighted sum of the shares come from
 a and δ directly, so that no example's gradient is ever written down (Goodfellow 2015, arXiv:1510.01799; with the δ kept
 for the sum, as here, Bu et al. 2023, arXiv:2210.00038). Other layers have their own shares written down, side by side.
+
+**With products in bfloat16** (`hush.models.products`) the bound holds as it does in float32, by the same argument. What
+is clipped need not be the exact gradient of anything: it must be one vector g_r for each example that follows from that
+example and the parameters alone, and the norm must be of the very g_r that is summed. Both are so. Every a and δ comes
+from products in which an example meets the parameters and no other example; rounding them changes which vector g_r is.
+The share of a linear layer is δ aᵀ of the float32 δ and a as they are found, and both its norm and the sum are reckoned
+from these, the sum in full float32; the shares of other layers are written down as float32 arrays, however roughly they
+were computed, and those arrays are measured and summed. No product is taken in bfloat16 after a norm: the factor
+min(1, C/‖g_r‖) and the sum over examples are never rounded to it. What is left beyond the bound is what float32 leaves
+without bfloat16 too, some 10⁻⁶ of it. A number that is rounded beyond the range becomes infinite, and such an example
+counts as zero.
 """
 
 from collections.abc import Callable
@@ -16,7 +27,9 @@ from jax import Array
 
 from hush.core.clipping import Factors, clipping, scaled, weighted_sum
 from hush.core.norms import full, norms, power_of_two, reciprocal
+from hush.models.convolution import PATCHES
 from hush.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential
+from hush.models.products import FLOAT32, products_in
 
 LAYERS = (Linear, Convolution, DepthwiseConvolution, GroupNorm)
 
@@ -63,20 +76,21 @@ def clipped_gradient(
     targets: Array,
     weights: Array,
     bound: float | Array,
+    precision: str = FLOAT32,
 ) -> Any:
     """Σ_r w_r · g_r · min(1, bound/‖g_r‖), g_r the gradient of loss(network(inputs_r), targets_r), shaped as `network`.
 
-    The network must be covered.
+    The network must be covered; `precision` is that of its products, and of nothing else.
     """
-    layers = _layers(network)
-    shares = [_share(*each) for each in zip(layers, *_inputs_and_deltas(network, loss, inputs, targets), strict=True)]
+    layers, found = _layers(network), _inputs_and_deltas(network, loss, inputs, targets, precision)
+    shares = [_share(*each, precision) for each in zip(layers, *found, strict=True)]
     factors = clipping(norms([share for share, _ in shares]), weights, bound)
     leaves = jax.tree.leaves([total(factors) for _, total in shares])
     return jax.tree.unflatten(jax.tree.structure(eqx.filter(network, eqx.is_inexact_array)), leaves)
 
 
 def _inputs_and_deltas(
-    network: Any, loss: Callable[[Array, Array], Array], inputs: Array, targets: Array
+    network: Any, loss: Callable[[Array, Array], Array], inputs: Array, targets: Array, precision: str
 ) -> tuple[list[Array], list[Array]]:
     """Every layer's input, and the gradient of the loss with respect to its output, each [b, …]."""
 
@@ -97,7 +111,9 @@ def _inputs_and_deltas(
             seen.append(a)
             return layer(a) + shifts[len(seen) - 1]
 
-        return loss(_through(network, x, call), target), seen
+        with products_in(precision):
+            output = _through(network, x, call)
+        return loss(output, target), seen
 
     # Outputs shifted by zero are the outputs; the gradient with respect to the shift is δ.
     zeros = [jnp.zeros(output.shape, output.dtype) for output in jax.eval_shape(outputs, inputs[0])]
@@ -105,9 +121,11 @@ def _inputs_and_deltas(
     return seen, deltas
 
 
-def _share(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
+def _share(layer: Any, a: Array, delta: Array, precision: str) -> tuple[Array, Sum]:
     """The norm of the layer's share of every g_r, and the shares' weighted sum."""
-    return _outer(layer, a, delta) if type(layer) is Linear and a.ndim == 2 else _stacked(layer, a, delta)
+    if type(layer) is Linear and a.ndim == 2:
+        return _outer(layer, a, delta)
+    return _stacked(layer, a, delta, precision)
 
 
 def _outer(layer: Linear, a: Array, delta: Array) -> tuple[Array, Sum]:
@@ -130,11 +148,16 @@ def _outer(layer: Linear, a: Array, delta: Array) -> tuple[Array, Sum]:
     return lengths * breadths, total
 
 
-def _stacked(layer: Any, a: Array, delta: Array) -> tuple[Array, Sum]:
-    """Any layer: the examples' gradients of its own parameters."""
+def _stacked(layer: Any, a: Array, delta: Array, precision: str) -> tuple[Array, Sum]:
+    """Any layer: the examples' gradients of its own parameters.
+
+    A convolution's by patches: with weights of their own for every example too, a library would have a group for each.
+    """
+    way = (PATCHES,) if type(layer) is Convolution else ()
 
     def one(a: Array, delta: Array) -> Any:
-        return jax.vjp(lambda layer: layer(a), layer)[1](delta)[0]
+        with products_in(precision):
+            return jax.vjp(lambda layer: layer(a, *way), layer)[1](delta)[0]
 
     gradients = jax.vmap(one)(a, delta)
     return norms(gradients, skip=True), lambda factors: weighted_sum(factors, gradients)

@@ -14,10 +14,14 @@ from hush.core.check import LARGEST, integer, shown
 from hush.core.keys import Key
 from hush.core.memory import check_room
 from hush.core.problem import Params
-from hush.models import build
+from hush.models import MODELS, build
 from hush.models.over_devices import OverDevices
 from hush.models.partly import Partly, Rebuilt
 from hush.models.parts import apart, parted, start_key
+from hush.models.products import FLOAT32, Rounded, check_precision
+
+# The cell of a gated unit is equinox's, and takes its products by itself.
+IN_BFLOAT16 = tuple(name for name in MODELS if name != "gru")
 
 
 def _parameters(module: Any) -> tuple[Params, Any]:
@@ -83,8 +87,15 @@ class Functions(eqx.Module):
         return params
 
 
-def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, Any] | None = None) -> Any:
+def wrap(
+    model: Any,
+    shape: tuple[int, ...],
+    classes: int,
+    options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
+) -> Any:
     """A model's name, an equinox module or part of one, a pair (init, apply) or a PyTorch module, as one of these."""
+    check_precision(precision, model, IN_BFLOAT16)
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"model_options must be a dictionary, found {type(options).__name__}: {shown(options)}")
     if isinstance(model, str):
@@ -92,7 +103,8 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         devices = own.pop("devices", 1)
         integer("devices of a model", devices)
         named = Named(model, as_image(shape), classes, own, devices)
-        made = parted(named.rebuild(named.init(start_key())), **of_parts) if of_parts else named
+        made: Any = parted(named.rebuild(named.init(start_key())), **of_parts) if of_parts else named
+        made = made if precision == FLOAT32 else Rounded(made, precision)
         return made if devices == 1 else OverDevices(made, devices)
     if options:
         raise ValueError(f"model_options go with a model's name, found {options} with {type(model).__name__}")
@@ -108,6 +120,19 @@ def wrap(model: Any, shape: tuple[int, ...], classes: int, options: dict[str, An
         "a model is a name, an equinox module, a pair of functions (init, apply) or a torch.nn.Module, "
         f"found {f'the class {model.__name__} itself' if isinstance(model, type) else shown(model)}"
     )
+
+
+def itself(model: Any) -> Any:
+    """The model without what says how it is computed: cut over devices, or in another precision."""
+    while isinstance(model, OverDevices | Rounded):
+        model = model.inner
+    return model
+
+
+def precision_of(model: Any) -> str:
+    """The precision of a model's products."""
+    model = model.inner if isinstance(model, OverDevices) else model
+    return model.precision if isinstance(model, Rounded) else FLOAT32
 
 
 def looks_up(model: Any) -> bool:

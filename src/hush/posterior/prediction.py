@@ -33,7 +33,7 @@ def scores_of(probabilities: Any, labels: Any, bins: int = BINS, xp: Any = jnp) 
     chance = xp.take_along_axis(probabilities, labels[:, None], 1)[:, 0]
     confidence = probabilities.max(1)
     right = probabilities.argmax(1) == labels
-    inside = _bin(confidence, bins, xp)[None, :] == xp.arange(bins)[:, None]
+    inside = bin_of(confidence, bins, xp)[None, :] == xp.arange(bins)[:, None]
     gaps = xp.where(inside, right - confidence, 0).mean(1)
     return {
         "accuracy": right.mean(),
@@ -59,7 +59,7 @@ def reliability(probabilities: Any, labels: Any, bins: int = BINS) -> pd.DataFra
     probabilities, labels = _checked(probabilities, labels, bins)
     confidence = probabilities.max(1)
     right = probabilities.argmax(1) == labels
-    number = _bin(confidence, bins, np)
+    number = bin_of(confidence, bins, np)
     count = np.bincount(number, minlength=bins)
     total = lambda values: np.bincount(number, values, bins)  # noqa: E731
     mean = lambda values: np.divide(total(values), count, out=np.full(bins, np.nan), where=count > 0)  # noqa: E731
@@ -118,7 +118,7 @@ def _lacks(problem: Problem) -> str:
     return "has no test examples" if problem.test is None else ""
 
 
-def _bin(confidence: Any, bins: int, xp: Any) -> Any:
+def bin_of(confidence: Any, bins: int, xp: Any) -> Any:
     """Which of the equal bins (·, ·] each is in."""
     return (confidence[:, None] > xp.linspace(0, 1, bins + 1)[1:-1]).sum(1)
 

@@ -6,8 +6,6 @@ Between Gaussians it has a closed form, which section 7 uses on the mean and cov
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from hush.core.check import integer
 
@@ -49,6 +47,9 @@ def between_samples(a: Any, b: Any) -> float:
         )
     if len(a) > MOST_SAMPLES:
         raise ValueError(f"at most {MOST_SAMPLES} samples can be paired exactly, found {len(a)}; subsample both")
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
     squares = cdist(a, b, "sqeuclidean")
     return float(np.sqrt(squares[linear_sum_assignment(squares)].mean()))
 

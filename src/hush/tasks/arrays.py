@@ -8,6 +8,7 @@ import numpy as np
 
 from hush.core.check import flag, known
 from hush.data import partitions
+from hush.models.products import FLOAT32
 from hush.models.wrap import looks_up, wrap
 from hush.tasks.given import check_channels, check_integers, check_scale, inputs, targets, warn_of_unseen
 from hush.tasks.labels import Numbering, numbering
@@ -25,6 +26,7 @@ def arrays(
     kind: str = "classification",
     classes: Sequence[Any] | None = None,
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     scale: Any = 1.0,
     shift: Any = 0.0,
     integers: bool | None = None,
@@ -39,6 +41,7 @@ def arrays(
     The model is fed `x · scale + shift`; bytes stay bytes until then, at a quarter of the memory.
     `integers` hands inputs over as the integers that they are: tokens, or numbers of things. If not said, this is done
     where the model has an embedding layer and x is of integers.
+    `precision` is that of the model's products, "float32" or, on a GPU, "bfloat16": docs/speed.md.
     """
     known("kind", kind, MEASURES)
     if integers is None:
@@ -64,7 +67,7 @@ def arrays(
     return supervised(
         (train_x, train_y),
         parts,
-        wrap(model, train_x.shape[1:], outputs, model_options),
+        wrap(model, train_x.shape[1:], outputs, model_options, precision),
         MEASURES[kind],
         test=held_out,
         scale=scale,

@@ -11,9 +11,8 @@ import numpy as np
 
 from hush.core.check import shown
 from hush.core.rehearsal import check_parameters, shapes
-from hush.models.over_devices import uncut
 from hush.models.partly import Partly
-from hush.models.wrap import Functions, Module, Named, looks_up
+from hush.models.wrap import Functions, Module, Named, itself, looks_up
 from hush.tasks.measures import binary, classification, regression
 
 Array = np.ndarray[Any, Any]
@@ -168,7 +167,7 @@ def check_integers(scale: Any, shift: Any) -> None:
 
 def check_model(model: Any, measures: Callable[..., Any], x: Any, y: Any) -> None:
     """Refuse a model that does not fit its examples: by shapes alone, nothing is computed."""
-    model = uncut(model)
+    model = itself(model)
     who = model.skeleton if isinstance(model, Module | Partly) else model
     label = model.name if isinstance(model, Named) else type(who).__name__
     params = shapes("the model", who, "init", lambda: model.init(jax.random.key(0)))

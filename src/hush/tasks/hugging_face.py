@@ -9,6 +9,7 @@ import pyarrow as pa
 from hush.core.check import shown
 from hush.data.partitioners import by_partitioner, is_partitioner
 from hush.data.tables import require_column
+from hush.models.products import FLOAT32
 from hush.tasks.arrays import arrays
 from hush.tasks.problem import Supervised
 from hush.tasks.tables import made_of
@@ -26,6 +27,7 @@ def hugging_face(
     kind: str = "classification",
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
 ) -> Supervised:
     """The rows of a datasets.Dataset: `input` is a column of images, or one or more of numbers, `target` the label.
 
@@ -51,7 +53,8 @@ def hugging_face(
         parts = by_partitioner(dataset, client)
         dataset = dataset.select(np.concatenate(parts))
         client = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-    options = {"kind": kind, "model": model, "model_options": model_options, "classes": classes}
+    of_model = {"model": model, "model_options": model_options, "precision": precision}
+    options = {"kind": kind, "classes": classes} | of_model
     if not any(_kind(dataset, name) == "Image" for name in names):
         table, held_out = (None if given is None else _table(given, target) for given in (dataset, test))
         return made_of(table, held_out, target, client, features=names, **options)

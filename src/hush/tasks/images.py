@@ -9,6 +9,7 @@ import numpy as np
 from hush.core.check import flag, integer, known
 from hush.data import partitions
 from hush.data.datasets import Dataset, load, pixel_scale
+from hush.models.products import FLOAT32
 from hush.models.wrap import wrap
 from hush.tasks.measures import classification
 from hush.tasks.problem import Names, Recipe, Supervised, supervised
@@ -87,6 +88,7 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
         overlap: bool = False,
         model: Any = "softmax",
         model_options: dict[str, Any] | None = None,
+        precision: str = FLOAT32,
         standardise: bool = False,
         partition_seed: int = 0,
         set_aside: float | None = None,
@@ -112,7 +114,7 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
         return supervised(
             (data.train_x, data.train_y),
             parts,
-            wrap(model, data.train_x.shape[1:], data.classes, model_options),
+            wrap(model, data.train_x.shape[1:], data.classes, model_options, precision),
             classification,
             test=(data.test_x, data.test_y),
             scale=1 / (255 * deviation),
@@ -125,6 +127,7 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
     task.__doc__ = f"""The {name} images, dealt to `clients` clients.
 
     The model is one by name, or one of your own.
+    `precision` is that of the model's products, "float32" or, on a GPU, "bfloat16": docs/speed.md.
     The partition is i.i.d. unless one of these is given: `classes_per_client` (HET of paper fedpaq-dp),
     `dominant_classes` (the mixture of paper clipping: so many classes hold 92 %), `dirichlet` (its α) or `power_law`
     (the exponent of sizes). `examples_per_client` takes fewer than there are, `overlap` lets clients share examples.

@@ -8,6 +8,7 @@ from typing import Any
 
 from hush.core.check import integer
 from hush.data.leaf import Array, read_leaf
+from hush.models.products import FLOAT32
 from hush.tasks.arrays import arrays
 from hush.tasks.problem import Supervised
 from hush.tasks.tables import recipe_of
@@ -22,6 +23,7 @@ def leaf(
     classes: Sequence[Any] | None = None,
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
 ) -> Supervised:
     """The examples of LEAF's JSON files, each user a client that has its name.
 
@@ -44,6 +46,7 @@ def leaf(
         classes=classes,
         model=model,
         model_options=model_options,
+        precision=precision,
     )
     return replace(problem, recipe=recipe_of("leaf", settings))
 

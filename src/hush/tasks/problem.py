@@ -20,9 +20,9 @@ from hush.core.check import LARGEST
 from hush.core.flat import unravelled
 from hush.core.keys import Key
 from hush.core.problem import Batch, ClientData, Measures, Params, Population, Problem, Room, Vector
-from hush.models.over_devices import OverDevices, uncut
+from hush.models.over_devices import OverDevices
 from hush.models.per_example import clipped_gradient, is_covered
-from hush.models.wrap import Module, Named
+from hush.models.wrap import Module, Named, itself, precision_of
 from hush.tasks.given import check_model
 from hush.tasks.measures import DERIVED
 
@@ -230,8 +230,10 @@ class Supervised(Problem):
         # The places of each client's examples in `index`, one client after the other.
         here = np.arange(ends[-1]) + np.repeat(offsets - (ends - sizes), sizes)
         rows, index = np.unique(np.asarray(self.index)[here], return_inverse=True)
+        # By NumPy: JAX would compile a program for every number of rows.
+        x, y = np.asarray(self.train.x)[rows], np.asarray(self.train.y)[rows]
         # An example that several clients hold counts in each part for who holds it there: the parts add up.
-        return self.train.x[rows], self.train.y[rows], index, _importance(index, len(rows), population.examples)
+        return x, y, index, _importance(index, len(rows), population.examples)
 
     def _read(self, population: Population, rows: int) -> tuple[Any, Any, Any, Any]:
         """The same of what is read from elsewhere, where every client has examples of its own."""
@@ -327,10 +329,10 @@ class Holding(Numbered):
 
     def clipped_gradient(self, params: Params, rows: jax.Array, weights: jax.Array, bound: float | jax.Array) -> Params:
         model = self.problem.model
-        # Only of these two is it known that `apply` is the network, and nothing around it.
-        if type(uncut(model)) in (Named, Module) and is_covered(network := model.rebuild(params)):
+        # Only of these two is it known that `apply` is the network, and nothing around it but a precision.
+        if type(itself(model)) in (Named, Module) and is_covered(network := model.rebuild(params)):
             loss = lambda output, target: self.problem.measures(output, target)["loss"]  # noqa: E731
-            found = clipped_gradient(network, loss, *self.examples(rows), weights, bound)
+            found = clipped_gradient(network, loss, *self.examples(rows), weights, bound, precision_of(model))
             return model.cutting.rows(found) if isinstance(model, OverDevices) else found
         return super().clipped_gradient(params, rows, weights, bound)
 

@@ -13,6 +13,7 @@ import numpy as np
 from hush.core.check import integer, known
 from hush.core.problem import Population
 from hush.data.windows import shares
+from hush.models.products import FLOAT32
 from hush.models.wrap import wrap
 from hush.tasks.given import check_scale, inputs, targets
 from hush.tasks.measures import MEASURES, next_token
@@ -33,6 +34,7 @@ def remote(
     kind: str = "classification",
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     scale: Any = 1.0,
     shift: Any = 0.0,
     test: str | None = None,
@@ -43,6 +45,7 @@ def remote(
     `sizes` are the numbers of examples that devices 0, 1, … hold, `outputs` the number of classes, or of a regression's
     numbers. `test` names an .npz file with x and y on which the server measures the model; without it, nothing is.
     The model is fed `x · scale + shift`.
+    `precision` is that of the model's products, "float32" or, on a GPU, "bfloat16": docs/speed.md.
     `kind` is classification, regression, binary or text. An example of text is a window of tokens: `shape` is its
     length, `outputs` the number of tokens, x are tokens [n, length] and y the next ones, −1 where a window is filled
     up. A .txt file is cut into windows of characters, of which there are 101.
@@ -57,7 +60,7 @@ def remote(
         check_scale(name, value, one)
     if kind == TEXT:
         check_settings(model, one, scale, shift)
-    made = wrap(model, one, outputs, model_options)
+    made = wrap(model, one, outputs, model_options, precision)
     like = np.zeros((1, *one), np.int32 if kind == TEXT else np.float32), _target(kind, outputs, one)
     if kind == TEXT:
         check_logits(made, one[0], outputs)

@@ -8,6 +8,7 @@ import numpy as np
 from hush.core.check import known
 from hush.core.problem import Population
 from hush.data.stores import Facts, Store
+from hush.models.products import FLOAT32
 from hush.models.wrap import wrap
 from hush.tasks.given import check_channels, check_integers, check_scale
 from hush.tasks.measures import MEASURES
@@ -21,6 +22,7 @@ def stored(
     *,
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     scale: Any = None,
     shift: Any = 0.0,
 ) -> Supervised:
@@ -32,6 +34,7 @@ def stored(
     all else. Integers are handed over as they are.
     Names of classes and categories that were found in the clients' data when it was packed: of these a privacy
     guarantee takes for granted that they were known beforehand. No two clients hold the same example.
+    `precision` is that of the model's products, "float32" or, on a GPU, "bfloat16": docs/speed.md.
     The path is seen from where hush is started.
     """
     settings = {name: value for name, value in locals().items() if value is not None}
@@ -48,7 +51,7 @@ def stored(
     return elsewhere(
         _like(facts),
         Population(store.sizes),
-        wrap(model, one, facts.outputs, model_options),
+        wrap(model, one, facts.outputs, model_options, precision),
         MEASURES[facts.kind],
         store.test(),
         scale,

@@ -11,6 +11,7 @@ from hush.core.check import at_least, flag, integer, positive
 from hush.core.check import seed as check_seed
 from hush.core.memory import check_room, on_host
 from hush.data.datasets import Scale, pixel_scale
+from hush.models.products import FLOAT32
 from hush.models.wrap import wrap
 from hush.tasks.images import partition
 from hush.tasks.measures import classification
@@ -38,6 +39,7 @@ def synthetic(
     power_law: float | None = None,
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     standardise: bool = False,
     test_examples: int = 10_000,
     partition_seed: int = 0,
@@ -52,6 +54,7 @@ def synthetic(
     The partition is one of those that images have; `examples_per_client` is the mean. Everything, examples too, is
     drawn from `partition_seed`. `standardise` takes off a mean and divides by a deviation, both of a thousand more
     examples that no client gets.
+    `precision` is that of the model's products, "float32" or, on a GPU, "bfloat16": docs/speed.md.
     """
     settings = {name: value for name, value in locals().items() if value is not None}
     shape = _shape(features)
@@ -70,7 +73,7 @@ def synthetic(
     return supervised(
         train,
         parts,
-        wrap(model, shape, classes, model_options),
+        wrap(model, shape, classes, model_options, precision),
         classification,
         test=test,
         scale=1 / (255 * deviation),

@@ -10,6 +10,7 @@ from hush.core.check import flag, shown
 from hush.core.keywords import taking
 from hush.data.columns import Array, Encoding, columns_of
 from hush.data.tables import read_csv, read_parquet, require_column, table_of
+from hush.models.products import FLOAT32
 from hush.tasks.arrays import arrays
 from hush.tasks.problem import Recipe, Supervised
 
@@ -24,6 +25,7 @@ class Columns(TypedDict, total=False):
     classes: Sequence[Any] | None
     model: Any
     model_options: dict[str, Any] | None
+    precision: str
     standardise: bool
 
 
@@ -38,6 +40,7 @@ def made_of(
     classes: Sequence[Any] | None = None,
     model: Any = "softmax",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     standardise: bool = False,
 ) -> Supervised:
     """A problem of two tables. `client` is a column, or an array with the id of each row's client.
@@ -46,7 +49,7 @@ def made_of(
     others; lists of numbers, all as long, are as many features, and a sole column of them keeps its shape. `features`
     are the columns to take, in this order; if not said, all but `target` and `client`. What is missing is refused. A
     category that only the test has is 0 everywhere, and warned of. Names of inputs come back as `problem.features`.
-    `kind`, `classes` and labels are those of hush.tasks.arrays.
+    `kind`, `classes`, `precision` and labels are those of hush.tasks.arrays.
     Categories, names of classes and, with `standardise`, means and deviations are of all clients' training rows
     together. No federation has these without asking. With `standardise` no privacy guarantee is given; of categories
     and classes it takes for granted that everybody knew them beforehand.
@@ -61,7 +64,8 @@ def made_of(
     if test is not None:
         found = columns_of("test", test, [*names, target])
         held_out = encoding("test", {name: found[name] for name in names}), found[target]
-    given: dict[str, Any] = {"kind": kind, "classes": classes, "model": model, "model_options": model_options}
+    of_model = {"model": model, "model_options": model_options, "precision": precision}
+    given: dict[str, Any] = {"kind": kind, "classes": classes} | of_model
     if standardise:
         mean, deviation = encoding.spread(inputs, x)
         given |= {"scale": 1 / deviation, "shift": -mean / deviation}

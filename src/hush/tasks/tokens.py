@@ -14,6 +14,7 @@ from hush.data import partitions
 from hush.data.texts import docstrings, read_texts
 from hush.data.windows import NOTHING, coder, cut, given, pair, shares
 from hush.models import TEXT_MODELS
+from hush.models.products import FLOAT32
 from hush.models.wrap import wrap
 from hush.tasks.measures import next_token
 from hush.tasks.problem import Recipe, Supervised, supervised
@@ -21,6 +22,7 @@ from hush.tasks.problem import Recipe, Supervised, supervised
 Array = np.ndarray[Any, Any]
 
 LENGTH = 64  # of a window, if nothing is said
+Wanted = tuple[Any, dict[str, Any] | None, str]  # a model, its options, the precision of its products
 HELD_OUT = 10  # of the documentation of Python every so many-th window is for testing
 
 
@@ -31,6 +33,7 @@ def tokens(
     path: str | None = None,
     model: Any = "gru",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     length: int | None = None,
     vocabulary: Any = None,
     padding: int | None = None,
@@ -56,18 +59,20 @@ def tokens(
 
     One example, which example-level privacy protects, is one window, and not all that somebody wrote: for that there is
     client-level privacy, with a client for each writer.
+
+    `precision` is that of the model's products, "float32" or, on a GPU, "bfloat16": docs/speed.md.
     """
     settings = {name: value for name, value in locals().items() if value is not None}
     if (sequences is None) == (path is None) or (path is not None and client_ids is not None):
         raise ValueError("tokens takes sequences with their client_ids, a dictionary of texts, or a path, one of these")
     if path is not None:
         (sequences, client_ids), test = read_texts(path), None if test is None else read_texts(test)[0]
-    texts = _texts(sequences, client_ids)
+    texts, wanted = _texts(sequences, client_ids), (model, model_options, precision)
     if texts is None:
-        return _of_sequences(sequences, client_ids, model, model_options, length, vocabulary, padding, test)
+        return _of_sequences(sequences, client_ids, wanted, length, vocabulary, padding, test)
     if padding is not None:
         raise ValueError(f"padding goes with windows of tokens: texts are filled up by themselves, found {padding}")
-    problem = _of_texts(*texts, model, model_options, length, vocabulary, test)
+    problem = _of_texts(*texts, wanted, length, vocabulary, test)
     again = path is not None and isinstance(model, str) and isinstance(vocabulary, str | None)
     return dataclasses.replace(problem, recipe=Recipe(name="tokens", **settings)) if again else problem
 
@@ -78,6 +83,7 @@ def python_docs(
     start: int = 0,
     model: Any = "gru",
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     length: int = LENGTH,
 ) -> Supervised:
     """Docstrings of Python's standard library, each module a client.
@@ -91,7 +97,7 @@ def python_docs(
     encode, size = coder(None)
     windows, owners = cut(texts, modules, encode, length)
     test = np.arange(len(windows)) % HELD_OUT == HELD_OUT - 1
-    problem = _problem(windows[~test], owners[~test], model, model_options, size, windows[test])
+    problem = _problem(windows[~test], owners[~test], (model, model_options, precision), size, windows[test])
     recipe = Recipe(name="python_docs", **settings) if isinstance(model, str) else Recipe()
     return dataclasses.replace(problem, recipe=recipe)
 
@@ -137,7 +143,7 @@ def _of_clients(found: Mapping[Any, Any]) -> tuple[list[str], list[Any]]:
 
 
 def _of_texts(
-    texts: list[str], owners: list[Any], model: Any, options: Any, length: int | None, vocabulary: Any, test: Any
+    texts: list[str], owners: list[Any], wanted: Wanted, length: int | None, vocabulary: Any, test: Any
 ) -> Supervised:
     length = LENGTH if length is None else length
     integer("length", length)
@@ -151,14 +157,13 @@ def _of_texts(
         held_out = cut(*asked, encode, length)[0]
         if not len(held_out):
             raise ValueError("test must have a text of two tokens or more, found none")
-    return _problem(windows, clients, model, options, size, held_out)
+    return _problem(windows, clients, wanted, size, held_out)
 
 
 def _of_sequences(
     sequences: Any,
     client_ids: Any,
-    model: Any,
-    options: Any,
+    wanted: Wanted,
     length: int | None,
     vocabulary: Any,
     padding: int | None,
@@ -174,10 +179,10 @@ def _of_sequences(
     held_out = None if test is None else given("test", test, padding)
     if held_out is not None and held_out.shape[1] != windows.shape[1]:
         raise ValueError(f"test must be [n, {windows.shape[1]}], as sequences are, found {held_out.shape}")
-    return _problem(windows, client_ids, model, options, vocabulary, held_out)
+    return _problem(windows, client_ids, wanted, vocabulary, held_out)
 
 
-def _problem(windows: Array, owners: Any, model: Any, options: Any, size: int | None, test: Array | None) -> Supervised:
+def _problem(windows: Array, owners: Any, wanted: Wanted, size: int | None, test: Array | None) -> Supervised:
     """A problem of windows, NOTHING where they are filled up, the client of each and a model of `size` tokens."""
     largest = int(max(windows.max(), NOTHING if test is None else test.max()))
     size = largest + 1 if size is None else size
@@ -186,9 +191,10 @@ def _problem(windows: Array, owners: Any, model: Any, options: Any, size: int | 
     parts, _ = partitions.by_client_id(owners)
     if (named := sum(map(len, parts))) != len(windows):
         raise ValueError(f"client_ids must name a client for each of {len(windows)} windows, found {named}")
+    model, options, precision = wanted
     if isinstance(model, str):
         known("model of text", model, TEXT_MODELS)
-    made, length = wrap(model, (windows.shape[1] - 1,), size, options), windows.shape[1] - 1
+    made, length = wrap(model, (windows.shape[1] - 1,), size, options, precision), windows.shape[1] - 1
     check_logits(made, length, size)
     problem = supervised(pair(windows), parts, made, next_token, test=None if test is None else pair(test))
     if test is None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from hush.core.check import flag, shown
 from hush.data.torch_data import Array, check_apart, read_examples
+from hush.models.products import FLOAT32
 from hush.tasks.arrays import arrays
 from hush.tasks.problem import Supervised
 
@@ -20,6 +21,7 @@ def torch_dataset(
     kind: str = "classification",
     classes: Sequence[Any] | None = None,
     model_options: dict[str, Any] | None = None,
+    precision: str = FLOAT32,
     channels_first: bool = False,
     scale: Any = 1.0,
     shift: Any = 0.0,
@@ -47,6 +49,7 @@ def torch_dataset(
         kind=kind,
         classes=classes,
         model_options=model_options,
+        precision=precision,
         scale=scale,
         shift=shift,
     )
