@@ -62,6 +62,20 @@ def fedpaq(**settings: Any) -> Any:
     return hush.private_fedpaq(4, **(plain | settings))
 
 
+def summed(**settings: Any) -> Any:
+    """DP-FedAvg in whole numbers, of which sums of all that take part are seen."""
+    plain = {
+        "clip": 1.0,
+        "dimension": 16,
+        "threshold": 5,
+        "colluding": 0,
+        "noise_multiplier": 4.0,
+        "lr": 0.1,
+        "steps": 1,
+    }
+    return hush.secure_dp_fedavg(5, CLIENTS.clients, **(plain | settings))
+
+
 def air(**settings: Any) -> Any:
     """Aligned clients in a channel that does not fade."""
     channel = {"rule": Alignment(), "fading": Constant(1.0), "decibel": 0.0, "noise_variance": 16.0}
@@ -91,10 +105,12 @@ ALGORITHMS = {
     "DP-FedAvg, fixed cohort": Private(lambda: fedavg(z=2.0, draw="uniform")),
     "DP-FedAvg, in turn": Private(lambda: fedavg(z=2.0, draw="cyclic")),
     "DP-FedAvg, everyone": Private(lambda: replace(fedavg(), cohort=Everyone("equal"), channel=Noisy(0.3))),
-    "DP-FedAvg, secure sum": Private(lambda: fedavg(z=4.0, draw="uniform"), trust="sum"),
-    "DP-FedAvg, noise of clients in a secure sum": Private(
-        lambda: fedavg(5, z=4.0, draw="uniform", noise="client"), trust="sum"
+    "DP-FedAvg, if only the sum is seen": Private(lambda: fedavg(z=4.0, draw="uniform"), trust="assumed-sum"),
+    "DP-FedAvg, noise of clients, if only the sum is seen": Private(
+        lambda: fedavg(5, z=4.0, draw="uniform", noise="client"), trust="assumed-sum"
     ),
+    "DP-FedAvg, Skellam numbers in a secure sum": Private(summed),
+    "DP-FedAvg, discrete Gaussians in a secure sum": Private(lambda: summed(noise="discrete_gaussian")),
     "DP-FedAvg, noise of clients": Private(lambda: fedavg(z=6.0, draw="uniform", noise="client")),
     "DP-FedAvg, noise of clients, QSGD": Private(lambda: fedavg(z=6.0, draw="uniform", noise="client", levels=4)),
     "DP-FedAvg, noise on a grid": Private(lambda: fedavg(z=2.0, draw="cyclic", grid_bits=20)),

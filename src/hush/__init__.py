@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         over_the_air,
         private_fedpaq,
         scaffold,
+        secure_dp_fedavg,
     )
     from hush.audits import audit
     from hush.core import keys, schedules
@@ -88,6 +89,7 @@ _HOMES = {
         "over_the_air",
         "private_fedpaq",
         "scaffold",
+        "secure_dp_fedavg",
     ),
     "hush.audits": ("audit",),
     "hush.core.algorithm": ("Algorithm", "InTurn", "init_client", "init_server"),
@@ -178,6 +180,7 @@ __all__ = [
     "run",
     "scaffold",
     "schedules",
+    "secure_dp_fedavg",
     "server",
     "server_step",
     "tasks",

@@ -182,7 +182,9 @@ def test_dp_fedavg_with_the_clients_noise_on_a_grid():
     assert (description.first.trust, release.law) == ("local", "discrete gaussian")
     assert release.noise_multiplier == pytest.approx(15.0 / (2 * 5))
     with pytest.raises(NoGuarantee, match="a sum of noise on grids has another law"):
-        describe(replace(made, uplink=made.uplink[:1]), hush.privacy.EqualClients(100), 3, unit="client", trust="sum")
+        describe(
+            replace(made, uplink=made.uplink[:1]), hush.privacy.EqualClients(100), 3, unit="client", trust="assumed-sum"
+        )
     asked = {"epsilon": 5.0, "delta": 1e-5, "rounds": 3, "noise": "client", "draw": "uniform", "grid_bits": 20}
     found = describe(hush.dp_fedavg(25, 100, clip=0.4, **asked), hush.privacy.EqualClients(100), 3).most(1e-5)
     assert 4.9 < found <= 5.0

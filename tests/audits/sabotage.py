@@ -24,7 +24,7 @@ from hush.local import ClippedPerExample, Fresh, LocalSGD
 from hush.local.batches import Batches
 from hush.privacy import EqualClients, describe
 from hush.server import AddWithControl
-from hush.uplink import Clip, ErrorFeedback, Gaussian, TopK
+from hush.uplink import Clip, ErrorFeedback, Gaussian, Skellam, TopK
 
 CLIENTS, PER_ROUND, DELTA = 10, 2, 1e-5
 
@@ -65,6 +65,25 @@ def in_server(rule: Callable[[float], ServerRule], z: float = 2.0) -> Any:
 def local(*stages: Stage) -> Any:
     """Clients that hide their own messages."""
     return replace(private(), cohort=Everyone("equal"), channel=Digital(), uplink=stages)
+
+
+def summed(threshold: int, **settings: Any) -> Any:
+    """DP-FedAvg in whole numbers of which a sum of so many clients at least is seen; everyone's, as it happens."""
+    plain = {"clip": 1.0, "dimension": 16, "noise_multiplier": 4.0, "lr": 0.1, "steps": 1, "draw": "cyclic"}
+    plain |= {"colluding": 0}
+    return hush.secure_dp_fedavg(CLIENTS, CLIENTS, threshold=threshold, **(plain | settings))
+
+
+def shared_by_more() -> Any:
+    """A secure sum in which each client adds its share of the noise among a hundred: ten are there."""
+    stage = summed(CLIENTS).uplink[0]
+    return replace(summed(CLIENTS), uplink=(replace(stage, noise=Skellam(stage.noise.std / 10**0.5)),))
+
+
+def too_long() -> Any:
+    """Whole numbers of messages that are clipped to four times what is said."""
+    stage = summed(CLIENTS).uplink[0]
+    return replace(summed(CLIENTS), uplink=(replace(stage, bound=4 * stage.bound, width=31),))
 
 
 LOCAL_STD = 4.0
@@ -325,6 +344,8 @@ SABOTAGES = [
         lambda: of_everyone(8.0),
         rounds=32,
     ),
+    Sabotage("a secure sum of fewer than are counted", shared_by_more, lambda: summed(CLIENTS)),
+    Sabotage("whole numbers that are too large", too_long, lambda: summed(CLIENTS)),
     Sabotage(
         "batches that always hold the example",
         lambda: by_batches(HoldsTheFirst(2)),

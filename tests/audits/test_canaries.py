@@ -53,7 +53,7 @@ class TestClients:
         assert found.refuted
         assert found.bound > 1.0
 
-    @pytest.mark.parametrize(("trust", "adversary"), [("sum", "sum"), (None, "messages")])
+    @pytest.mark.parametrize(("trust", "adversary"), [("assumed-sum", "sum"), (None, "messages")])
     def test_replaced_clients_send_the_opposite(self, trust, adversary):
         algorithm = private(noise="client", draw="uniform", clients=60)
         found = canaries(algorithm, quadratics(60, 200), 2, delta=1e-3, unit="client", trust=trust, canaries=40)

@@ -131,3 +131,11 @@ def test_probes_reach_beyond_the_clip():
     lengths = {probe.name: 0.5 * np.linalg.norm(probe.message) / 3 for probe in probes(algorithm, 16, "client")}
     assert lengths["one number, just clipped"] == pytest.approx(1.01)
     assert min(lengths.values()) > 1
+
+
+def test_an_attacked_cohort_weighs_clients_as_it_did():
+    """A secure sum takes clients of unequal sizes where all weigh the same, and no others; attacked or not."""
+    unequal, channel = Population(np.array([3, 4, 5])), hush.channel.SecureSum(2)
+    channel.check(AmongAll(Cyclic(2, "equal"), 1.0, 0, False), unequal)
+    with pytest.raises(ValueError, match="all clients weigh the same"):
+        channel.check(AmongAll(Cyclic(2, "examples"), 1.0, 0, False), unequal)

@@ -35,7 +35,7 @@ def a_vector(seed: int = 0, dimension: int = DIMENSION) -> jax.Array:
 @cache
 def packed_by(name: str) -> bytes:
     compressor = COMPRESSORS[name]
-    return compressor.pack(compressor.quantise(root(0), a_vector()), DIMENSION)
+    return compressor.pack(jax.jit(compressor.quantise)(root(0), a_vector()), DIMENSION)
 
 
 def same(one: object, other: object) -> bool:

@@ -20,14 +20,16 @@ BIASED = {"sign", "top_k", "bfloat16"}
 DRAWS = 4000
 
 
-def draws(compressor: Compressor, vector: jax.Array, count: int = DRAWS) -> np.ndarray:
-    """What arrives, `count` times [count, d]."""
+@cache
+def draws(name: str) -> np.ndarray:
+    """What arrives of a vector, `DRAWS` times [DRAWS, d]."""
+    compressor = COMPRESSORS[name]
 
     @jax.jit
     def one(key, vector):
         return compressor.dequantise(compressor.quantise(key, vector), vector.size)
 
-    return np.asarray(jax.vmap(one, (0, None))(random.split(root(7), count), vector), np.float64)
+    return np.asarray(jax.vmap(one, (0, None))(random.split(root(7), DRAWS), a_vector()), np.float64)
 
 
 @cache
@@ -46,7 +48,7 @@ def test_the_mean_is_right_where_it_is_declared_so(name):
     """Each of 32 means within 5.5 standard errors: a right one fails 1 time in 26 million, all tests 1 in 60,000."""
     compressor, vector = COMPRESSORS[name], a_vector()
     assert compressor.unbiased == (name not in BIASED)
-    arrived = draws(compressor, vector)
+    arrived = draws(name)
     error = arrived.std(0) / np.sqrt(DRAWS) + 1e-6
     apart = np.abs(arrived.mean(0) - np.asarray(vector, np.float64)) / error
     assert (apart < 5.5).all() == compressor.unbiased
@@ -56,8 +58,8 @@ def test_the_mean_is_right_where_it_is_declared_so(name):
 def test_the_error_is_as_declared(name):
     """Within 5 standard errors of the mean of what is declared for each draw's shared coins."""
     compressor, vector = COMPRESSORS[name], a_vector()
-    errors = ((draws(compressor, vector) - np.asarray(vector, np.float64)) ** 2).sum(1)
-    declared = jax.vmap(compressor.error, (0, None))(random.split(root(7), DRAWS), vector)
+    errors = ((draws(name) - np.asarray(vector, np.float64)) ** 2).sum(1)
+    declared = jax.jit(jax.vmap(compressor.error, (0, None)))(random.split(root(7), DRAWS), vector)
     spread = (errors - np.asarray(declared)).std() / np.sqrt(DRAWS)
     assert abs(errors.mean() - float(np.mean(declared))) <= 5 * spread + 1e-4 * errors.mean() + 1e-9
 
@@ -85,10 +87,11 @@ def test_bits_are_those_of_the_bytes(name, dimension):
     compressor = COMPRESSORS[name]
     quantise, whole = jax.jit(compressor.quantise), jax.jit(lambda key, vector: compressor(key, vector, {}))
     dequantise = jax.jit(lambda code: compressor.dequantise(code, dimension))
+    bits = jax.jit(lambda code: compressor.bits(code, dimension))
     for seed, vector in enumerate((a_vector(1, dimension), jnp.zeros(dimension), a_vector(2, dimension) ** 5)):
         code = quantise(at(root(3), seed), vector)
         data = compressor.pack(code, dimension)
-        assert 8 * len(data) == int(compressor.bits(code, dimension))
+        assert 8 * len(data) == int(bits(code))
         assert compressor.fixed_bits(dimension) in (None, 8 * len(data))
         back = compressor.unpack(data, dimension)
         assert same(back, code)
@@ -150,7 +153,8 @@ def test_the_published_bits():
         stated = 7850 * np.log2(2 * levels + 1) + 32
         assert QSGD(levels).fixed_bits(7850) == pytest.approx(stated, rel=0.01)
         code = QSGD(levels, code="elias")
-        assert int(code.bits(code.quantise(root(1), vector), 7850)) == pytest.approx(elias, rel=0.1)
+        bits = jax.jit(lambda vector, code=code: code.bits(code.quantise(root(1), vector), 7850))
+        assert int(bits(vector)) == pytest.approx(elias, rel=0.1)
 
 
 def test_a_rotation_leaves_no_vector_a_bad_one():
@@ -162,7 +166,8 @@ def test_a_rotation_leaves_no_vector_a_bad_one():
     keys = random.split(root(0), 20)
 
     def share(compressor, vector):
-        return float(jnp.mean(jax.vmap(compressor.error, (0, None))(keys, vector)) / jnp.sum(vector**2))
+        errors = jax.jit(jax.vmap(compressor.error, (0, None)))(keys, vector)
+        return float(jnp.mean(errors) / jnp.sum(vector**2))
 
     assert share(TernGrad(), worst) == pytest.approx(7.5)
     for vector in (worst, spiky, normal):

@@ -41,6 +41,7 @@ from hush.local import (
     Shuffled,
     Subset,
     WeightDecay,
+    Weighted,
 )
 
 SGD = LocalSGD(lr=0.1, steps=2, batches=Shuffled(4))
@@ -58,6 +59,7 @@ RULES = {
     "langevin": replace(SGD, direction=(Langevin(1.0, 0.5, 0.1),)),
     "adam": replace(SGD, optimiser=LocalOptimiser("adam")),
     "normalised": Normalised(SGD),
+    "weighted": Weighted(SGD),
     "dynamic": Dynamic(replace(SGD, direction=(LinearPenalty(), Proximal(0.1)))),
     "beside": Beside(SGD, replace(SGD, direction=(Proximal(0.1),))),
     "personal part": PersonalPart(SGD, ((2, 5), (7, 8))),
@@ -67,7 +69,7 @@ RULES = {
 
 def test_every_piece_is_here():
     assert {type(rule) for rule in RULES.values()} == set(LOCAL_RULES.values())
-    assert len(LOCAL_RULES) == 9
+    assert len(LOCAL_RULES) == 10
     assert {type(turn) for rule in RULES.values() for turn in getattr(rule, "direction", ())} | {
         ControlVariate,
         LinearPenalty,

@@ -74,6 +74,9 @@ CASES = {
     "dp_fedavg, correlated": lambda: hush.dp_fedavg(
         2, 6, clip=0.1, noise_multiplier=0.5, draw="cyclic", bands=2, rounds=ROUNDS, **STEPS
     ),
+    "secure_dp_fedavg": lambda: hush.secure_dp_fedavg(
+        3, 6, bits=16, clip=0.1, dimension=650, noise_multiplier=0.5, noise="discrete_gaussian", weighted=True, **STEPS
+    ),
     "fednova": lambda: hush.fednova(clients=3, epochs=1, lr=0.1, batch=64),
     "feddyn, coded": lambda: replace(hush.feddyn(clients=3, **STEPS), uplink=(QSGD(50),)),
     "ditto": lambda: hush.ditto(clients=3, **STEPS),

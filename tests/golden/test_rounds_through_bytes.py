@@ -34,7 +34,9 @@ def through_bytes(algorithm, problem, rounds_to_run=ROUNDS):
             arrived = []
             for client, active in zip(draw.ids.tolist(), draw.active.tolist(), strict=True):
                 if not active:
-                    arrived.append(jax.tree.map(jnp.zeros_like, phase.local.template(model)))
+                    nothing = jax.tree.map(jnp.zeros_like, phase.local.template(model))
+                    summed = phase.channel.sums_codes
+                    arrived.append(jax.tree.map(lambda part: part.astype(jnp.uint32), nothing) if summed else nothing)
                     continue
                 own = rounds.client_key(key, client)
                 made = steps[index](own, told, memories[index][client], problem.client(client))
@@ -48,7 +50,7 @@ def through_bytes(algorithm, problem, rounds_to_run=ROUNDS):
             messages = jax.tree.map(lambda *each: jnp.stack(each), *arrived)
             known = rounds.statistics_of(messages["update"], draw.active) if phase.channel.aware else Statistics()
             mixing = rounds.mix(phase, air, draw, number, known)
-            received = rounds.add_noise(key, mixing, rounds.combine(mixing.coefficients, messages))
+            received = rounds.receive(phase, key, mixing, draw.active, messages, told["common"])
             server = rounds.server_step(phase, key, server, received, draw.coverage)
         server = rounds.next_round(server)
     return np.asarray(server["model"]), sent_bits

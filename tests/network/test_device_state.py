@@ -162,6 +162,20 @@ def test_another_run_counts_on_and_is_the_owners_to_allow(tmp_path):
     assert device(tmp_path).guard.participations == (2,)
 
 
+@pytest.mark.parametrize("epsilon", [8.0, None])
+def test_a_run_that_was_left_is_not_gone_back_to(tmp_path, epsilon):
+    """Its rounds would be another time the first: a round's answer, and what was signed with it, is there once."""
+    here = device(tmp_path, epsilon=epsilon, again=True)
+    for run in (RUN, b"run-0002", b"run-0003"):
+        assert isinstance(read_answer(here.hear(told(0, run=run))), Answer)
+    after_a_kill = device(tmp_path, epsilon=epsilon, again=True)
+    for each in (here, after_a_kill):
+        for run in (RUN, b"run-0002"):
+            assert f"run {run.hex()} was left for another" in declined(each.hear(told(0, run=run)))
+        assert each.guard.participations == (3,)
+    assert isinstance(read_answer(after_a_kill.hear(told(1, run=b"run-0003"))), Answer)
+
+
 def test_rounds_of_earlier_runs_count_on_where_cohorts_are_secret(tmp_path):
     """Ten rounds of one run and five of another are fifteen, though this device was in two; then schedules go on."""
     algorithm = hush.dp_fedavg(2, 4, clip=1.0, noise_multiplier=8.0, steps=2, lr=0.1)

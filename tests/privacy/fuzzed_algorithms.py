@@ -49,8 +49,8 @@ def server(dice: Dice, sends: tuple[str, ...], noise: float, rounds: int) -> Any
 
 # Where noise is, and who is then trusted.
 PLACES = {
-    "client": ("local", "sum", "sum", "secret-sum"),
-    "sum": ("server", "sum", "sum", "secret-sum"),
+    "client": ("local", "assumed-sum", "assumed-sum", "secret-sum"),
+    "sum": ("server", "assumed-sum", "assumed-sum", "secret-sum"),
     "air": ("air", "secret-air"),
     "correlated": ("server",),
 }
@@ -91,7 +91,7 @@ def case(number: int) -> Case:
         place, form, rounds = dice.one("example", "example", *PLACES), dice.whole(0, len(FORMS) - 1), dice.one(1, 2, 6)
         unit = "example" if place == "example" else "client"
         fitting = PLACES.get(place, (None, "local"))
-        trust = dice.one(None, *fitting, dice.one("local", "sum", "server", "air"))
+        trust = dice.one(None, *fitting, dice.one("local", "sum", "assumed-sum", "server", "air"))
         count = dice.one(1, 1, 1, 1, 2)
         try:
             phases = tuple(

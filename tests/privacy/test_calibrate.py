@@ -79,7 +79,7 @@ def test_client_level(name):
     kind, read, closed_form = CLIENT_LEVEL[name]
     made = hush.dp_fedavg(CLIENTS, POPULATION, clip=0.5, **kind, **ASKED)
     safe_and_tight(read(made), closed_form())
-    trust = "sum" if kind.get("noise") == "client" else None
+    trust = "assumed-sum" if kind.get("noise") == "client" else None
     for clients in (EqualClients(POPULATION), Population(np.arange(1, POPULATION + 1))):  # what they hold is all one
         found = describe(made, clients, ROUNDS, unit="client", trust=trust).most(DELTA)
         assert 0.999 * EPSILON < found <= EPSILON

@@ -12,6 +12,7 @@ from dp_accounting import rdp
 import hush
 from hush.channel import Noisy
 from hush.cohort import ByWeight, Cyclic, Everyone, Poisson, Uniform
+from hush.core.keys import root
 from hush.core.problem import Population
 from hush.local import (
     ClippedPerExample,
@@ -36,6 +37,7 @@ from hush.uplink import QSGD, Clip, ErrorFeedback, Gaussian, TopK
 EQUAL = Population(np.full(20, 60))
 UNEQUAL = Population(np.arange(41, 61))
 DELTA = 1e-5
+ASSUMED = {"trust": "assumed-sum"}
 SGD = LocalSGD(lr=0.1, steps=3, batches=Shuffled(8))
 
 
@@ -60,13 +62,13 @@ def only(description):
         # Noise on the sum: Poisson moves it by c/(qN), a fixed cohort by 2c/P, everyone by 2c/N.
         (algorithm(channel=Noisy(0.7)), None, "add-or-remove", 0.7 / (2.0 / 5)),
         (algorithm(Uniform(4, "equal"), channel=Noisy(0.7)), None, "replace", 0.7 / (2 * 2.0 / 4)),
-        (algorithm(Everyone("equal"), channel=Noisy(0.7)), "sum", "replace", 0.7 / (2 * 2.0 / 20)),
+        (algorithm(Everyone("equal"), channel=Noisy(0.7)), "assumed-sum", "replace", 0.7 / (2 * 2.0 / 20)),
         (algorithm(Cyclic(4), channel=Noisy(0.7)), None, "replace", 0.7 / (2 * 2.0 / 4)),
         (algorithm(channel=Noisy(0.3, Noisy(0.4))), None, "add-or-remove", 0.5 / (2.0 / 5)),
         # Noise at the clients: the local model sees 2c of one message, the sum has √P of them.
         (algorithm(uplink=(Clip(2.0), Gaussian(3.0))), None, "replace", 3.0 / 4.0),
         (algorithm(uplink=(Clip(2.0), Gaussian(3.0), QSGD(4))), "local", "replace", 3.0 / 4.0),
-        (algorithm(Uniform(4, "equal"), (Clip(2.0), Gaussian(3.0))), "sum", "replace", sqrt(4) * 3.0 / 4.0),
+        (algorithm(Uniform(4, "equal"), (Clip(2.0), Gaussian(3.0))), "assumed-sum", "replace", sqrt(4) * 3.0 / 4.0),
         (algorithm(uplink=(QSGD(4), Clip(2.0)), channel=Noisy(0.7)), None, "add-or-remove", 0.7 / (2.0 / 5)),
         # Two messages, each clipped: together they are √2 as long.
         (
@@ -84,6 +86,17 @@ def test_client_level_multipliers(made, trust, relation, multiplier):
     release, count = only(description)
     assert (description.first.unit, release.relation, count) == ("client", relation, 1)
     assert release.noise_multiplier == pytest.approx(multiplier, rel=1e-6)
+
+
+@pytest.mark.parametrize("clients", [5, 6])
+def test_in_turn_a_client_pays_for_its_own_rounds_with_noise_of_its_own(clients):
+    """As often as the cohorts themselves have it, in whatever round it begins; of the Gaussian in closed form."""
+    cohort, rounds = Cyclic(clients), 9
+    drawn = [np.asarray(cohort(root(0), EQUAL, number).ids) for number in range(rounds)]
+    most = int(np.bincount(np.concatenate(drawn), minlength=20).max())
+    made = algorithm(cohort, (Clip(2.0), Gaussian(30.0)))
+    expected = dp_accounting.get_epsilon_gaussian(30.0 / 4.0 / sqrt(most), DELTA)
+    assert describe(made, EQUAL, rounds).most(DELTA) == pytest.approx(expected, rel=1e-6)
 
 
 def test_adaptive_clipping_pays_for_its_indicator():
@@ -203,9 +216,9 @@ def test_in_the_local_model_each_client_pays_for_its_own_rounds():
         (algorithm(uplink=(Gaussian(1.0),)), {}, "noise on a message without a bound"),
         (algorithm(uplink=(Clip(1.0), QSGD(4)), channel=Noisy(1.0)), {}, "QSGD after the clipping may make a message"),
         (algorithm(uplink=(Clip(1.0), ErrorFeedback(TopK(3))), channel=Noisy(1.0)), {}, "put Clip after it"),
-        (algorithm(Uniform(4, "equal"), (Clip(1.0), Gaussian(1.0), QSGD(4))), {"trust": "sum"}, "no function of the"),
-        (algorithm(uplink=(Clip(1.0), Gaussian(1.0))), {"trust": "sum"}, "number of clients of a round is random"),
-        (algorithm(uplink=(Clip(1.0), Gaussian(1.0))), {"trust": "server"}, "say trust='sum' or trust='local'"),
+        (algorithm(Uniform(4, "equal"), (Clip(1.0), Gaussian(1.0), QSGD(4))), ASSUMED, "no function of the"),
+        (algorithm(uplink=(Clip(1.0), Gaussian(1.0))), ASSUMED, "number of clients of a round is random"),
+        (algorithm(uplink=(Clip(1.0), Gaussian(1.0))), {"trust": "server"}, "say trust='assumed-sum' or trust='local'"),
         (algorithm(uplink=(Clip(1.0), Gaussian(1.0)), channel=Noisy(1.0)), {}, "both at the clients and on the sum"),
         (algorithm(channel=Noisy(1.0)), {"trust": "local"}, "each client must add noise to its own message"),
         (algorithm(Uniform(4), channel=Noisy(1.0)), {}, "depend on who else takes part; use weighting='equal'"),

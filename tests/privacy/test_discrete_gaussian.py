@@ -128,7 +128,7 @@ def test_what_it_takes_more_than_ideal_noise_is_as_documented(sampling, least, m
 
 
 def test_what_is_refused():
-    assert LAWS == ("gaussian", ON_INTEGERS)
+    assert LAWS == ("gaussian", ON_INTEGERS, "skellam")
     with pytest.raises(ValueError, match="unknown law 'discrete'"):
         Release(1.0, "replace", law="discrete")
     with pytest.raises(NoGuarantee, match="Poisson sampling is accounted for add-or-remove, found 'replace'"):

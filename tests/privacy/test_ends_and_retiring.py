@@ -31,7 +31,7 @@ KEPT = [
     (POISSON, RETIRE, "server"),
     (InTurn((POISSON, POISSON)), RETIRE, "server"),
     (POISSON, RETIRE, "secret-sum"),
-    (LOCAL, OF_EACH | OF_ALL, "sum"),  # who takes part is seen
+    (LOCAL, OF_EACH | OF_ALL, "assumed-sum"),  # who takes part is seen
     (LOCAL, OF_EACH | OF_ALL, "local"),
     (LOCAL, RETIRE, "local"),
     (replace(LOCAL, uplink=(*LOCAL.uplink, ELIAS)), OF_EACH | OF_ALL, "local"),  # a noisy message's length
@@ -47,14 +47,14 @@ LOST = [
     (CENTRAL, OF_EACH, "server", rf"{CLIENTS}.*end it by rounds$"),
     (replace(CENTRAL, uplink=(ELIAS, Clip(1.0))), OF_ALL, "server", LENGTHS),
     (replace(ALL, uplink=(ELIAS, Clip(1.0))), OF_EACH, "server", LENGTHS),
-    (replace(CENTRAL, uplink=(ELIAS, Clip(1.0))), OF_EACH, "sum", LENGTHS),
+    (replace(CENTRAL, uplink=(ELIAS, Clip(1.0))), OF_EACH, "assumed-sum", LENGTHS),
 ]
 REFUSED = [
     (CENTRAL, "server", "when_spent must be 'stop', or the cohort Poisson"),
     (ALL, "server", "when_spent must be 'stop', or the cohort Poisson"),
     (TURNS, "server", "when_spent must be 'stop', or the cohort Poisson"),
-    (LOCAL, "sum", "on which their ε rests: when_spent must be 'stop'$"),
-    (POISSON, "sum", "on which their ε rests: when_spent must be 'stop'$"),
+    (LOCAL, "assumed-sum", "on which their ε rests: when_spent must be 'stop'$"),
+    (POISSON, "assumed-sum", "on which their ε rests: when_spent must be 'stop'$"),
 ]
 
 

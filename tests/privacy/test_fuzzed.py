@@ -29,7 +29,18 @@ from hush.privacy import describe
 from hush.server import CorrelatedNoise, Replace
 from hush.uplink import Clip, Gaussian
 
-KINDS = ("by-step", "output", "langevin", "local", "sum", "secret-sum", "server", "correlated", "adaptive", "air")
+KINDS = (
+    "by-step",
+    "output",
+    "langevin",
+    "local",
+    "assumed-sum",
+    "secret-sum",
+    "server",
+    "correlated",
+    "adaptive",
+    "air",
+)
 LAWS = ("gaussian", "discrete gaussian")
 ROUNDING = 1e-4
 

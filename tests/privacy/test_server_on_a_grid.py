@@ -72,7 +72,7 @@ def test_it_is_the_number_of_numbers_that_counts():
 
 
 def test_a_cohort_that_is_seen_hides_nobody():
-    ((release, _),) = described(made(), trust="sum").first.of(0)
+    ((release, _),) = described(made(), trust="assumed-sum").first.of(0)
     assert (release.relation, release.sampling, release.law) == ("replace", Unsampled(), "discrete gaussian")
 
 

@@ -221,7 +221,7 @@ def test_devices_that_do_not_answer_do_not_count(ten, share):
     here = np.arange(CLIENTS) % 3 > 0
     state = hush.init_server(phase, jnp.zeros(D))
     rows = {"update": jnp.where(jnp.asarray(here)[:, None], TABLE, 0)}
-    after, _ = _closed(phase, share, root(0), root(1), state, drawn, jnp.asarray(here), rows)
+    after, _ = _closed(phase, share, root(0), root(1), state, drawn, jnp.asarray(here), rows, root(2))
     np.testing.assert_allclose(after["model"], np.median(TABLE[here], axis=0), rtol=1e-5, atol=1e-6)
 
 
@@ -294,7 +294,7 @@ NOISY_CLIENTS = (Clip(1.0), Gaussian(2.0))
 class TestPrivacy:
     """A server that sees each message can be kept from knowing only by noise that was in it before."""
 
-    @pytest.mark.parametrize("trust", ["sum", "secret-sum", "air", "secret-air", "server"])
+    @pytest.mark.parametrize("trust", ["sum", "assumed-sum", "secret-sum", "air", "secret-air", "server"])
     @pytest.mark.parametrize("uplink", [(Clip(1.0),), NOISY_CLIENTS, (GridGaussian(1.0, 2.0),)])
     def test_nothing_that_rests_on_a_sum(self, trust, uplink):
         with pytest.raises(NoGuarantee, match="the channel Each hands the server every client's message"):

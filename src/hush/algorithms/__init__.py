@@ -18,6 +18,7 @@ from hush.algorithms.fedprox import fedprox
 from hush.algorithms.over_the_air import over_the_air
 from hush.algorithms.private_fedpaq import private_fedpaq
 from hush.algorithms.scaffold import scaffold
+from hush.algorithms.secure_dp_fedavg import secure_dp_fedavg
 from hush.core.algorithm import Algorithm, InTurn
 
 ALGORITHMS: dict[str, Callable[..., Algorithm | InTurn]] = {
@@ -30,6 +31,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm | InTurn]] = {
     "private_fedpaq": private_fedpaq,
     "ce_fedavg": ce_fedavg,
     "dp_fedavg": dp_fedavg,
+    "secure_dp_fedavg": secure_dp_fedavg,
     "over_the_air": over_the_air,
     "fedadam": fedadam,
     "fa_ld": fa_ld,
@@ -57,4 +59,5 @@ __all__ = [
     "over_the_air",
     "private_fedpaq",
     "scaffold",
+    "secure_dp_fedavg",
 ]

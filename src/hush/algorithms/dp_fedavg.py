@@ -57,8 +57,9 @@ def dp_fedavg(
     clip, adaptive        the bound on an update, or where the bound that follows their median begins (1 if not given)
     noise_multiplier      z: the noise on the sum over the clipping bound; or `epsilon`, `delta` and `rounds` to find it
     draw                  poisson (each client on its own: the tight figure), uniform (a fixed number), cyclic (in turn)
-    noise                 added at the server, or at each client, z·clip/√clients there, where only the sum is seen
-                          (then sampling is not counted upon to hide anybody, and draw is uniform or cyclic)
+    noise                 added at the server, or at each client, z·clip/√clients there, where it is assumed that only a
+                          sum is seen (trust="assumed-sum"; secure_dp_fedavg makes it so). Sampling hides nobody then,
+                          and draw is uniform or cyclic
     bands, rounds         noise correlated over the rounds, which largely cancels in the model; with draw="cyclic"
     levels                QSGD on each update: before the clipping, or after the noise where clients add it
     grid_bits             noise that is discrete and on a grid (20 bits, say), as servers and devices in the field need
@@ -103,8 +104,8 @@ def dp_fedavg(
 
     if noise_multiplier is None:
         # Noise of clients in floats counts where it is summed.
-        trust = "sum" if noise == "client" and grid is None else None
-        target = _target(epsilon, delta, rounds)
+        trust = "assumed-sum" if noise == "client" and grid is None else None
+        target = target_of("dp_fedavg", epsilon, delta, rounds)
         noise_multiplier = _calibrated(made, population, target, trust, at_server, dimension)
     elif (epsilon, delta) != (None, None):
         raise ValueError("give either noise_multiplier, or epsilon with delta and rounds, not both")
@@ -160,10 +161,11 @@ def _on_grid(plain: Algorithm, std: float, grid: Grid) -> GridGaussian:
     return GridGaussian(plain.uplink[0].norm_bound, std, grid)
 
 
-def _target(epsilon: float | None, delta: float | None, rounds: int | None) -> tuple[int, float, float]:
+def target_of(name: str, epsilon: float | None, delta: float | None, rounds: int | None) -> tuple[int, float, float]:
+    """Rounds, ε and δ to find noise for, all of which the algorithm of that name must be told."""
     if epsilon is None or delta is None or rounds is None:
         found = f"epsilon={epsilon}, delta={delta}, rounds={rounds}"
-        raise ValueError(f"dp_fedavg takes a noise_multiplier, or epsilon, delta and rounds, found {found}")
+        raise ValueError(f"{name} takes a noise_multiplier, or epsilon, delta and rounds, found {found}")
     return rounds, epsilon, delta
 
 

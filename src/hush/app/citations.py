@@ -8,6 +8,8 @@ FEDAVG, FEDPROX, SCAFFOLD, FEDDANE = (
 )
 ADAPTIVE, CONSTRAINED, CLIPPING = "reddi2021adaptive", "mohammadi2021differential", "zhang2021understanding"
 LANGEVIN = "deng2021convergence"
+SUMS = ("bonawitz2017practical", "bell2020secure")
+INTEGERS = ("kairouz2021distributed", "agarwal2021skellam")
 
 # What each name in a settings file stands on; a name that is not here stands on nothing that is to be cited.
 USES: dict[str, tuple[str, ...]] = {
@@ -53,6 +55,11 @@ USES: dict[str, tuple[str, ...]] = {
     "perturbed": (CONSTRAINED,),
     "ce_fedavg": (FEDAVG, CLIPPING),
     "dp_fedavg": (FEDAVG, "mcmahan2018learning", CLIPPING),
+    "secure_dp_fedavg": (FEDAVG, "mcmahan2018learning", CLIPPING, *SUMS, *INTEGERS),
+    "modular": INTEGERS,
+    "discrete_gaussian": INTEGERS[:1],
+    "skellam": INTEGERS[1:],
+    "secure_sum": SUMS,
     "noisy": ("mcmahan2018learning",),
     "gaussian": (CLIPPING,),
     "clipped_to_broadcast": ("andrew2021differentially",),
@@ -65,6 +72,7 @@ USES: dict[str, tuple[str, ...]] = {
     "fedpaq-dp": (CONSTRAINED,),
     "clipping": (CLIPPING,),
     "fa-ld": (LANGEVIN,),
+    "secure-sum": INTEGERS,
     "alignment": ("chang_necessity",),
     "full_power": ("chang_necessity",),
     "clip": (CLIPPING,),
@@ -107,6 +115,8 @@ NUMBERS = {CONSTRAINED: "000 and 003", "chang_necessity": "001", CLIPPING: "002"
 SUBJECTS = {
     "fedpaq-dp": "private training with few bits: FedPAQ with noise",
     "clipping": "what clipping does to FedAvg, and client-level privacy",
+    "clipping-fair": "its Tables 2 and 3 at their own settings, which take long",
     "alignment": "gradients that add up over the air, aligned in power or not",
     "fa-ld": "Bayesian learning by federated Langevin dynamics",
+    "secure-sum": "what whole numbers in a secure sum cost, and what trust in it is worth",
 }

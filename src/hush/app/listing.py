@@ -16,7 +16,7 @@ from hush.settings import SettingsError
 from hush.settings.schema import Field, model_schema, schema
 from hush.settings.tables import plain
 from hush.tasks import TASKS
-from hush.uplink import STAGES
+from hush.uplink import INTEGER_NOISES, STAGES
 
 
 class Slot(NamedTuple):
@@ -37,6 +37,7 @@ SLOTS: dict[str, Slot] = {
     "direction": Slot("what is done to a gradient; they chain", dict(DIRECTIONS), "[[local.direction]]"),
     "oracle": Slot("how a batch becomes a gradient", dict(ORACLES), "[local.oracle]"),
     "uplink": Slot("what is done to a message; they chain", dict(STAGES), "[[uplink]]"),
+    "noise": Slot("whole numbers that clients of a secure sum add", dict(INTEGER_NOISES), "[uplink.noise]"),
     "channel": Slot("how messages meet", dict(CHANNELS), "[channel]"),
     "fading": Slot("what the air does to a signal", dict(FADINGS), "[channel.fading]"),
     "power": Slot("how strongly clients send over the air", dict(POWER_RULES), "[channel.rule]"),

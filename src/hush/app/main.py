@@ -305,7 +305,7 @@ def cite(
 _PAPERS = f"""Run the experiments of a paper again: its tables and figures, and a verdict on each of its claims.
 
 \b
-{chr(10).join(f"{name:<11}{about}" for name, about in SUBJECTS.items())}
+{chr(10).join(f"{name:<14}{about}" for name, about in SUBJECTS.items())}
 
 \b
 hush paper fedpaq-dp --quick
@@ -327,12 +327,17 @@ def paper(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the page and its figures.")] = Path(
         "runs/papers"
     ),
+    keep: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where each run is kept as it ends, and read the next time.")
+    ] = Path("runs/papers/kept"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Make every run anew, also those that are kept.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="Also what takes an hour on two cores (clipping-fair).")] = False,
 ) -> None:
     """Run the experiments of a paper again."""
     require("matplotlib", *(("arviz", "blackjax") if name == "fa-ld" else ()))
     from hush.app import paper as papers
 
-    papers.reproduce(name, figure, quick, out)
+    papers.reproduce(name, figure, quick, out, keep, fresh, long)
 
 
 app.command()(plainly(planning.plan))

@@ -5,16 +5,25 @@ from pathlib import Path
 
 from hush.app.tables import print_table
 from hush.core.check import known
-from hush.papers import PAPERS, Section, cells, claims_table, write
+from hush.papers import PAPERS, Runs, Section, cells, claims_table, write
 
 
-def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
-    """All experiments of a paper, or one of them."""
+def reproduce(
+    name: str, figure: str | None, quick: bool, out: Path, keep: Path, fresh: bool = False, long: bool = False
+) -> None:
+    """All experiments of a paper, or one of them; runs are kept in a folder under `keep`, or made `fresh`.
+
+    What a page needs of `long` runs is published beside it.
+    """
     known("paper", name, PAPERS)
     paper = PAPERS[name]
     if figure is not None:
         known(f"figure of {name}", figure, paper.experiments)
-    lab, sections, begin = paper.lab(quick, lambda text: print(f"  {text}", flush=True)), [], time.perf_counter()
+    if quick and set(paper.experiments) <= set(paper.not_quick):
+        raise ValueError(f"{name} has no trial in seconds: leave --quick out, and runs that were published are shown")
+    published = None if quick else out / name / "runs"
+    runs = Runs(keep / name, fresh, lambda text: print(f"  {text}", flush=True), long, published)
+    lab, sections, begin = paper.lab(quick, runs), [], time.perf_counter()
     for number, experiment in paper.experiments.items():
         if figure == number or (figure is None and not (quick and number in paper.not_quick)):
             print(f"{number}: {(experiment.__doc__ or '').strip()}", flush=True)
@@ -24,8 +33,8 @@ def reproduce(name: str, figure: str | None, quick: bool, out: Path) -> None:
     if len(claims):
         print_table(list(claims.columns), cells(claims))
     command = " ".join(["hush paper", name, *(["--figure", figure] if figure else []), *(["--quick"] if quick else [])])
-    settings = f"{lab.words}; {time.perf_counter() - begin:.0f} s."
-    print(write(paper, name, sections, out, command, settings))
+    settings = f"{lab.words}; {runs.words}; {time.perf_counter() - begin:.0f} s."
+    print(write(paper, name, [*sections, *([runs.section()] if runs.came else [])], out, command, settings))
 
 
 def _tell(section: Section) -> None:

@@ -18,6 +18,7 @@ from hush.network.identities import Identities
 from hush.network.joining import by_digest
 from hush.network.joining import join as join_federation
 from hush.network.link import Lost
+from hush.network.secure_sum import Verifier
 from hush.network.serving import serve as serve_federation
 from hush.network.tls_link import TlsLink
 from hush.network.tls_server import listen
@@ -54,6 +55,7 @@ def serve(
             yield listening_at
 
     places: dict[str, Any] = {"folder": folder, "replace": force, "rehearsal": rehearse, "rules": experiment.network}
+    places["verifier"] = Verifier(identities.authority)
     run = functools.partial(serve_federation, experiment.algorithm, problem, experiment.run, connect, **places)
     told(quiet, lambda: run(task=experiment.task, progress=not quiet))
 
@@ -91,6 +93,7 @@ def join(
                 epsilon=epsilon,
                 again=again,
                 rehearse=rehearse,
+                credential=own,
                 patience=patience,
                 stopped=lambda: bool(stopping),
                 say=say,

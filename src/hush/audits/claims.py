@@ -25,6 +25,7 @@ COVERED = {
     "secret-sum": ("final model", "every model"),
     "secret-air": ("final model", "every model"),
     "sum": ("final model", "every model", "sum"),
+    "assumed-sum": ("final model", "every model", "sum"),
     "air": ("final model", "every model", "sum"),
     "local": tuple(ADVERSARIES),
 }

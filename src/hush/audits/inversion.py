@@ -24,7 +24,7 @@ from hush.core.flat import unravelled
 from hush.core.keys import Key, at
 from hush.core.problem import Vector
 from hush.models.layers import FLATTEN, Linear, Sequential
-from hush.models.wrap import Module, Named
+from hush.models.wrap import Module, Named, itself
 from hush.tasks.measures import binary
 from hush.tasks.problem import Supervised
 
@@ -53,7 +53,8 @@ def answer_shape(problem: Supervised) -> tuple[int, ...]:
 
 def first_layer(problem: Supervised, moved: Vector) -> tuple[Array, Array, bool] | None:
     """How weights and bias of the layer that the inputs enter moved, and whether it is the only one; None elsewhere."""
-    if not isinstance(problem.model, Named | Module):  # of others, a part may be frozen: it says nothing of a message
+    # Of other models a part may be frozen, which says nothing of a message.
+    if not isinstance(itself(problem.model), Named | Module):
         return None
     network = problem.model.rebuild(unravelled(problem, moved))
     layers: tuple[Any, ...] = (network,)

@@ -32,6 +32,7 @@ from hush.channel.power import (
     Total,
     TruncatedInversion,
 )
+from hush.channel.secure_sum import SecureSum
 from hush.core.contract import Channel
 from hush.core.plain import Digital
 
@@ -40,6 +41,7 @@ CHANNELS: dict[str, type[Channel]] = {
     "noisy": Noisy,
     "over_the_air": OverTheAir,
     "each": Each,
+    "secure_sum": SecureSum,
 }
 POWER_RULES: dict[str, type[PowerRule]] = {
     "alignment": Alignment,
@@ -76,6 +78,7 @@ __all__ = [
     "Rayleigh",
     "Rician",
     "Scaling",
+    "SecureSum",
     "Total",
     "TruncatedInversion",
     "from_decibel",

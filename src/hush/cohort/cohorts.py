@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import random
-from scipy import stats
 
 from hush.core.check import at_most, integer, known, positive, scalar
 from hush.core.contract import Cohort, Draw
@@ -40,6 +39,8 @@ def _at_most(size: int, clients: int, cohort: str) -> int:
 @cache
 def _enough(clients: int, rate: float) -> int:
     """The fewest places that all clients but one fill with a probability of OVERFLOW at most: one is left for it."""
+    from scipy import stats  # which takes a good part of a second to load
+
     # SciPy inverts the distribution function in floating point, where 1 − 1e-16 is one.
     filled = lambda places: stats.binom.sf(places - 1, clients - 1, rate)  # noqa: E731
     return bisect_left(range(clients), True, key=lambda places: bool(filled(places) <= OVERFLOW))

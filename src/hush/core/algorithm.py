@@ -14,6 +14,7 @@ from hush.core.coding import check_chain
 from hush.core.contract import Channel, Cohort, LocalRule, ServerRule, Stage, State
 from hush.core.plain import Add, Digital
 from hush.core.problem import Vector
+from hush.core.summing import Summable
 
 
 class Algorithm(eqx.Module):
@@ -50,6 +51,7 @@ class Algorithm(eqx.Module):
                 f"which local {type(self.local).__name__} does not send; it sends {list(self.local.sends)}"
             )
         _check_meeting(self.channel, self.server)
+        _check_sums(self)
         _check_bound(self.channel.message_bound, self.uplink)
         if self.cohort.with_replacement and keeps_memory(self):
             raise ValueError(
@@ -100,6 +102,22 @@ def _check_meeting(channel: Channel, server: ServerRule) -> None:
         raise ValueError(
             f"{names[0]} hands on every message, and {names[1]} works from their sum; use channel Digital, or a server "
             "rule such as Median around it"
+        )
+
+
+def _check_sums(phase: Algorithm) -> None:
+    """Refuse codes that mean something in a sum only, where each is read by itself, and the other way round."""
+    summed = [stage for stage in phase.uplink if isinstance(stage, Summable)]
+    names = f"channel {type(phase.channel).__name__}", ", ".join(type(stage).__name__ for stage in summed)
+    if summed and not phase.channel.sums_codes:
+        raise ValueError(f"the codes of {names[1]} mean something in a sum only, found {names[0]}; use SecureSum")
+    if phase.channel.sums_codes and (len(summed) != 1 or phase.uplink[-1] is not summed[0]):
+        found = [type(stage).__name__ for stage in phase.uplink]
+        raise ValueError(f"{names[0]} adds up codes; put the stage Modular last in the uplink, once, found {found}")
+    if phase.channel.sums_codes and phase.cohort.padded and keeps_memory(phase):
+        raise ValueError(
+            f"in a cohort {type(phase.cohort).__name__} a round may have too few clients for {names[0]}, and what its "
+            "clients remember of it would be wrong; use a cohort of fixed size"
         )
 
 

@@ -1,7 +1,8 @@
 """The uplink as a chain: transforms, then at most one code that is sent, then what the receiver can do by itself.
 
-`encode` is the client's half and `decode` the server's. A simulation fuses the two; a device packs in between. Where no
-stage is a `Coder`, the numbers are sent as they are, 32 bits each.
+`encode` is the client's half and `decode` the server's; `common` is a key that all clients of the round share. A
+simulation fuses the two; a device packs in between. Where no stage is a `Coder`, the numbers are sent as they are, 32
+bits each.
 """
 
 from typing import NamedTuple
@@ -46,7 +47,7 @@ def check_chain(stages: tuple[Stage, ...]) -> None:
 
 
 def encode(
-    stages: tuple[Stage, ...], key: Key, vector: Vector, states: tuple[State, ...]
+    stages: tuple[Stage, ...], key: Key, vector: Vector, states: tuple[State, ...], common: Key
 ) -> tuple[Code, tuple[State, ...], Info]:
     """The client's half: the code that is sent, what every stage remembers, and info with the exact `bits` it costs."""
     before, coder, _ = parts(stages)
@@ -59,15 +60,15 @@ def encode(
     if coder is None:
         return {"numbers": vector}, tuple(remembered), info | {"bits": count(info["bits"])}
     place = len(before)
-    code, state, seen = coder.encode(at(key, place), vector, states[place])
+    code, state, seen = coder.encode_in(at(key, place), common, vector, states[place])
     kept = (*remembered, state, *states[place + 1 :])
     return code, kept, info | seen | {"bits": count(coder.bits(code, vector.size))}
 
 
-def decode(stages: tuple[Stage, ...], code: Code, dimension: int) -> tuple[Vector, Info]:
+def decode(stages: tuple[Stage, ...], code: Code, dimension: int, common: Key) -> tuple[Vector, Info]:
     """The server's half: the vector [dimension] that arrives, and what the stages after the code say of it."""
     _, coder, after = parts(stages)
-    vector = code["numbers"] if coder is None else coder.decode(code, dimension)
+    vector = code["numbers"] if coder is None else coder.decode_in(code, dimension, common)
     info: Info = {}
     for stage in after:
         vector, _, seen = stage(root(0), vector, {})  # it draws nothing

@@ -171,6 +171,14 @@ class Coder(Stage):
     def decode(self, code: Code, dimension: int) -> Vector:
         """The vector [dimension] that a code stands for."""
 
+    def encode_in(self, key: Key, common: Key, vector: Vector, state: State) -> tuple[Code, State, Info]:
+        """`encode` in a round whose clients share the key `common`; most have no use for it."""
+        return self.encode(key, vector, state)
+
+    def decode_in(self, code: Code, dimension: int, common: Key) -> Vector:
+        """`decode` in such a round."""
+        return self.decode(code, dimension)
+
     @abstractmethod
     def bits(self, code: Code, dimension: int) -> Count | int:
         """8 · len(pack(code)), counted without writing it; an int where it is the same for every vector."""
@@ -237,6 +245,16 @@ class Channel(Piece):
     # Whether the server is handed every message by itself (`Stacked`), and not their sum. Its mixing then has the
     # weights, and no noise.
     hands_each: ClassVar[bool] = False
+    # Whether codes are added up, and not what they stand for (`core.summing`): nobody sees a message by itself.
+    sums_codes: ClassVar[bool] = False
+
+    @property
+    def fewest(self) -> int:
+        """How many messages a round needs: one with fewer is thrown away, and moves nothing."""
+        return 0
+
+    def check(self, cohort: Cohort, population: Population) -> None:
+        """Refuse a cohort of a population whose messages cannot meet here."""
 
     @property
     def message_bound(self) -> Any:

@@ -1,5 +1,6 @@
 """The same algorithm in the field, where noise must hold out against those who look closely."""
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import jax
@@ -7,6 +8,7 @@ import jax
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.contract import Channel, ClientPiece, Piece, ServerRule
 from hush.core.grid import Grid
+from hush.core.laws import IntegerNoise
 from hush.core.paths import dotted
 
 Either = TypeVar("Either", bound=Algorithm | InTurn)
@@ -14,10 +16,11 @@ Kinds = tuple[type[Piece], ...]
 
 CLIENTS: Kinds = (ClientPiece,)
 SERVERS: Kinds = (Channel, ServerRule)
+DRAWING = (Grid, IntegerNoise)  # what draws from an address, or exactly, from the operating system
 
 
 def on_device(algorithm: Either) -> Either:
-    """The algorithm with the noise of its clients drawn exactly, from the operating system, on a grid.
+    """The algorithm with the noise of its clients drawn exactly, from the operating system, on a grid or as integers.
 
     Refused is one whose clients draw privacy noise in floats. What the server draws is as before: it is not a client's.
 
@@ -26,7 +29,10 @@ def on_device(algorithm: Either) -> Either:
     >>> on_device(hush.Algorithm(hush.cohort.Uniform(2), hush.local.Gradient(), (stage,))).uplink[0].grid.source
     'system'
     """
-    instead = "on a device use the stage GridGaussian(bound, std), or ClippedPerExample or Perturbed with grid=Grid()"
+    instead = (
+        "on a device use the stage GridGaussian(bound, std), or Modular where only a sum is seen, or ClippedPerExample "
+        "or Perturbed with grid=Grid()"
+    )
     return _drawn_exactly("on_device", algorithm, CLIENTS, SERVERS, instead)
 
 
@@ -70,10 +76,10 @@ def with_system_grids(algorithm: Either) -> Either:
 
 def _with_system_grids(algorithm: Either, others: Kinds) -> Either:
     def at_hand(part: Any) -> bool:
-        return isinstance(part, (Grid, *others))
+        return isinstance(part, (*DRAWING, *others))
 
     return jax.tree.map(_from_system, algorithm, is_leaf=at_hand)
 
 
 def _from_system(part: Any) -> Any:
-    return Grid(part.bits, "system") if isinstance(part, Grid) else part
+    return replace(part, source="system") if isinstance(part, DRAWING) else part

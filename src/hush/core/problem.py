@@ -72,7 +72,9 @@ class Population(eqx.Module):
         places = np.asarray(self.places(wanted))
         if self.numbers is not None and not np.array_equal(np.asarray(self.numbers)[places], wanted):
             raise ValueError(f"only clients {shown(np.asarray(self.numbers).tolist())} are here, found {shown(wanted)}")
-        changed = (self.sizes[places], self.shares[places], jnp.asarray(wanted, jnp.int32))
+        # By NumPy: JAX would compile a program for every number of clients.
+        known = (np.asarray(self.sizes)[places], np.asarray(self.shares)[places], wanted.astype(np.int32))
+        changed = tuple(jnp.asarray(each) for each in known)
         return eqx.tree_at(_known_one_by_one, self, changed, is_leaf=lambda leaf: leaf is None)
 
     def padded(self, clients: int) -> "Population":

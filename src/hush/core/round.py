@@ -20,9 +20,10 @@ from hush.core import coding
 from hush.core.algorithm import Algorithm
 from hush.core.contract import Code, Draw, Info, Message, Mixing, Received, Stacked, State, Statistics
 from hush.core.counts import count
-from hush.core.keys import Key, at
+from hush.core.keys import Key, at, root
 from hush.core.norms import norm
 from hush.core.problem import ClientData, Population, Vector
+from hush.core.summing import INTEGERS, summable
 
 _decode = eqx.filter_jit(coding.decode)  # of one answer after the other: each operation by itself takes longer
 
@@ -125,11 +126,11 @@ def send(
     sent: Message = {}
     remembered: dict[str, Any] = {}
     info: Info = {}
-    bits = count(0)
+    bits, common = count(0), broadcast.get("common", root(0))
     for name, vector in message.items():
-        address = at(key, "uplink", name)
-        codes[name], remembered[name], seen = coding.encode(phase.uplink, address, vector, state["uplink"][name])
-        sent[name], arrived = coding.decode(phase.uplink, codes[name], vector.size)
+        address, kept = at(key, "uplink", name), state["uplink"][name]
+        codes[name], remembered[name], seen = coding.encode(phase.uplink, address, vector, kept, common)
+        sent[name], arrived = coding.decode(phase.uplink, codes[name], vector.size, common)
         bits += seen.pop("bits")
         info |= _named(name, seen | arrived) | {f"{name}_norm": norm(sent[name])}
     memory = phase.local.commit(broadcast, memory, sent)
@@ -166,13 +167,16 @@ def pack(phase: Algorithm, codes: Mapping[str, Code], model: Vector) -> dict[str
     return {name: coding.pack(phase.uplink, codes[name], size) for name, size in sizes.items()}
 
 
-def unpack(phase: Algorithm, payloads: Mapping[str, bytes], model: Vector) -> Message:
-    """The vectors that bytes stand for, as the server takes them; refuses bytes that cannot be a client's answer."""
+def unpack(phase: Algorithm, payloads: Mapping[str, bytes], model: Vector) -> dict[str, jax.Array]:
+    """What of the bytes meets the others', as the server takes it; refuses bytes that cannot be a client's answer."""
     sizes = {name: vector.size for name, vector in phase.local.template(model).items()}
     if set(payloads) != set(sizes):
         raise ValueError(f"an answer holds {sorted(sizes)}, found {sorted(payloads)}")
     codes = {name: coding.unpack(phase.uplink, payloads[name], size) for name, size in sizes.items()}
-    return {name: _decode(phase.uplink, codes[name], size)[0] for name, size in sizes.items()}
+    if phase.channel.sums_codes:
+        return {name: code[INTEGERS] for name, code in codes.items()}
+    # Only codes that are summed ask for the key that a round's clients share.
+    return {name: _decode(phase.uplink, codes[name], size, root(0))[0] for name, size in sizes.items()}
 
 
 def mix(phase: Algorithm, air: Key, drawn: Draw, number: int | jax.Array, statistics: Statistics) -> Mixing:
@@ -193,10 +197,35 @@ def statistics_from(total: Vector, squares: jax.Array, active: jax.Array) -> Sta
     return Statistics(square / dimension, jnp.maximum(second - square, 0) / dimension)
 
 
+def to_meet(phase: Algorithm, made: Answer) -> dict[str, jax.Array]:
+    """What of a client's answer meets the others': the vectors that arrive, or codes where the channel sums these."""
+    if phase.channel.sums_codes:
+        return {name: code[INTEGERS] for name, code in made.codes.items()}
+    return made.sent
+
+
 def combine(coefficients: jax.Array, messages: Any) -> Any:
-    """Σ_k a_k · message_k, over leading axes; in full precision: what is rounded first may be longer than was sent."""
+    """Σ_k a_k · message_k, over leading axes; in full precision: what is rounded first may be longer than was sent.
+
+    Codes are whole numbers, which are added up as they are, modulo 2^32; they are zero where nobody is.
+    """
     axes = coefficients.ndim
-    return jax.tree.map(lambda part: jnp.tensordot(coefficients, part, axes, precision="highest"), messages)
+
+    def together(part: jax.Array) -> jax.Array:
+        if jnp.issubdtype(part.dtype, jnp.unsignedinteger):
+            return jnp.sum(part, axis=tuple(range(axes)), dtype=part.dtype)
+        return jnp.tensordot(coefficients, part, axes, precision="highest")
+
+    return jax.tree.map(together, messages)
+
+
+def opened(phase: Algorithm, mixing: Mixing, active: jax.Array, common: Key, totals: Any) -> Message:
+    """What sums are of which codes were added up: what they stand for, times the weight that all who are there have."""
+    if not phase.channel.sums_codes:
+        return totals
+    coder = summable(phase.uplink)
+    weight = jnp.sum(mixing.coefficients * active) / jnp.maximum(jnp.sum(active), 1)
+    return {name: weight * coder.open(total, total.size, common) for name, total in totals.items()}
 
 
 def hand_on(mixing: Mixing, active: jax.Array, messages: Message) -> Received:
@@ -204,11 +233,12 @@ def hand_on(mixing: Mixing, active: jax.Array, messages: Message) -> Received:
     return {name: Stacked(rows, mixing.coefficients, active) for name, rows in messages.items()}
 
 
-def receive(phase: Algorithm, key: Key, mixing: Mixing, active: jax.Array, messages: Message) -> Received:
+def receive(phase: Algorithm, key: Key, mixing: Mixing, active: jax.Array, messages: Message, common: Key) -> Received:
     """What the server gets of the messages [K, …], which are zero where nobody is."""
     if phase.channel.hands_each:
         return hand_on(mixing, active, messages)
-    return add_noise(key, mixing, combine(mixing.coefficients, messages))
+    together = combine(mixing.coefficients, messages)
+    return add_noise(key, mixing, opened(phase, mixing, active, common, together))
 
 
 def add_noise(key: Key, mixing: Mixing, received: Message) -> Message:
@@ -226,6 +256,14 @@ def add_noise(key: Key, mixing: Mixing, received: Message) -> Message:
 def server_step(phase: Algorithm, key: Key, state: State, received: Received, coverage: jax.Array) -> State:
     """The server's part of a phase: the same names, moved by what was received."""
     return state | phase.server(at(key, "server"), state, received, coverage)
+
+
+def unless_too_few(phase: Algorithm, active: jax.Array, moved: State, before: State) -> State:
+    """The server's state after its step, or before it where the round has fewer messages than the channel asks for."""
+    if phase.channel.fewest == 0:
+        return moved
+    enough = jnp.sum(active) >= phase.channel.fewest
+    return jax.tree.map(lambda after, old: jnp.where(enough, after, old), moved, before)
 
 
 def next_round(state: State) -> State:

@@ -21,6 +21,7 @@ from hush.local.personal import Beside, PersonalPart
 from hush.local.perturbed import Perturbed, output_sensitivity
 from hush.local.scaffold import Scaffold
 from hush.local.sgd import Gradient, LocalSGD, MeanGradient, Oracle
+from hush.local.weighted import Weighted
 
 LOCAL_RULES: dict[str, type[LocalRule]] = {
     "gradient": Gradient,
@@ -32,6 +33,7 @@ LOCAL_RULES: dict[str, type[LocalRule]] = {
     "beside": Beside,
     "personal_part": PersonalPart,
     "clipped_to_broadcast": ClippedToBroadcast,
+    "weighted": Weighted,
 }
 DIRECTIONS: dict[str, type[Direction]] = {
     "weight_decay": WeightDecay,
@@ -75,6 +77,7 @@ __all__ = [
     "Step",
     "Subset",
     "WeightDecay",
+    "Weighted",
     "batches",
     "full_gradient",
     "output_sensitivity",

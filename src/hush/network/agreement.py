@@ -27,7 +27,7 @@ from hush.settings.tables import Tables, plain, tables_of
 OF_THE_RUN = ("rounds", "delta", "unit", "trust", "epsilon")
 AT_THE_SERVER = ("test",)  # of a task
 HEADER = "agreement"
-# Trust in anything but oneself or the server is nothing that this network can enforce.
+# Trust in anything but oneself, the server, or a secure sum is nothing that this network can enforce.
 ENFORCED = ("local", "server")
 
 
@@ -100,13 +100,20 @@ def agree(
     return Agreement(tomli_w.dumps(_sorted(tables)))
 
 
+def enforced_by(algorithm: Algorithm | InTurn) -> tuple[str, ...]:
+    """The trust that a federation of this algorithm needs no faith for, beside what its name says."""
+    summed = all(phase.channel.sums_codes for phase in algorithm.phases)
+    return ("sum", "local") if summed else ENFORCED
+
+
 def guarantee(algorithm: Algorithm | InTurn, problem: Problem, run: RunSettings) -> tuple[Description | None, str]:
     """What a device is promised, and if that is nothing the reason why; refuses trust that nothing here enforces."""
     if run.rounds is None:
         raise ValueError("a federation needs rounds: what devices agree to has an end")
-    if run.trust is not None and run.trust not in ENFORCED:
+    enforced = enforced_by(algorithm)
+    if run.trust is not None and run.trust not in enforced:
         raise ValueError(
-            f"trust={run.trust!r} cannot be enforced: here the server sees every message; say {' or '.join(ENFORCED)}"
+            f"trust={run.trust!r} cannot be enforced: here the server sees every message; say {' or '.join(enforced)}"
         )
     try:
         found = describe(algorithm, problem, run.rounds, unit=run.unit, trust=run.trust)
@@ -114,7 +121,7 @@ def guarantee(algorithm: Algorithm | InTurn, problem: Problem, run: RunSettings)
         if (run.unit, run.trust, run.epsilon) != (None,) * 3:
             raise
         return None, str(reason)
-    if found.first.trust not in ENFORCED:
+    if found.first.trust not in enforced:
         return None, f"trust={found.first.trust!r} cannot be enforced: here the server sees every message"
     return found, ""
 

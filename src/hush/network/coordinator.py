@@ -27,6 +27,8 @@ from hush.core.norms import norm
 from hush.core.problem import Problem
 from hush.network.guard import Refused
 from hush.network.messages import NEVER, Declined, Told, overhead, read_answer, write_told
+from hush.network.secure_sum import Verifier
+from hush.network.summing import Heard, Round, Summing, longest_of, sizes_of, terms_of
 
 Array = np.ndarray[Any, Any]
 SHARED_BYTES = 8  # of the key that all clients of a round are told
@@ -43,13 +45,7 @@ class Opened(NamedTuple):
     clients: tuple[int, ...]  # who takes part, each once
     common: bytes
     vectors: tuple[Array, ...]  # what all are told
-
-
-class Heard(NamedTuple):
-    """One client's answer, as it was accepted."""
-
-    vectors: dict[str, Array]
-    bits: int
+    sum: Summing | None = None  # where it is in the middle of a secure sum
 
 
 _draw = eqx.filter_jit(rounds.draw)
@@ -57,15 +53,30 @@ _draw = eqx.filter_jit(rounds.draw)
 
 @eqx.filter_jit
 def _closed(
-    phase: Algorithm, share: bool, key: Key, air: Key, server: State, drawn: Draw, here: jax.Array, messages: Message
+    phase: Algorithm,
+    share: bool,
+    key: Key,
+    air: Key,
+    server: State,
+    drawn: Draw,
+    here: jax.Array,
+    messages: Message,
+    common: Key,
 ) -> tuple[State, jax.Array]:
-    """The server's state once the answers [K, …] of who is here [K] have met, and the mean length of an update."""
+    """The server's state once the answers [K, …] of who is here [K] have met, and the mean length of an update.
+
+    Codes that are summed may come as their sum, [1, …]; nobody knows how long an update is then.
+    """
     settled = rounds.without(drawn, here, share)
     mixing = rounds.mix(phase, air, settled, server["round"], Statistics())
-    received = rounds.receive(phase, key, mixing, settled.active, messages)
+    received = rounds.receive(phase, key, mixing, settled.active, messages, common)
+    moved = rounds.server_step(phase, key, server, received, settled.coverage)
+    moved = rounds.unless_too_few(phase, settled.active, moved, server)
+    if phase.channel.sums_codes:
+        return moved, jnp.float32(jnp.nan)
     lengths = jax.vmap(norm)(messages["update"])
     mean = jnp.sum(jnp.where(settled.active, lengths, 0)) / jnp.maximum(jnp.sum(settled.active), 1)
-    return rounds.server_step(phase, key, server, received, settled.coverage), mean
+    return moved, mean
 
 
 class Coordinator:
@@ -76,6 +87,7 @@ class Coordinator:
     agreement   the digest of what devices agree to
     share       whether what an absent client would have weighed goes to the others: not where their ε rests on weights
     rehearsal   noise from the key, to repeat a simulation; otherwise it comes from the operating system, on a grid
+    verifier    by whom devices are known to each other: what secure sums need
     """
 
     def __init__(
@@ -88,13 +100,18 @@ class Coordinator:
         agreement: bytes,
         share: bool = True,
         rehearsal: bool = False,
+        verifier: Verifier | None = None,
     ) -> None:
         check_networked(algorithm, problem)
         self.algorithm = algorithm if rehearsal else on_server(algorithm)
         self.problem, self.key, self.run, self.agreement, self.share = problem, key, run, agreement, share
         self.server: State = init_server(self.algorithm, initial(problem, at(key, "init")))
-        self._sizes = [self._sizes_of(phase) for phase in self.algorithm.phases]
+        self.dimension = int(self.server["model"].size)
+        self._sizes = [sizes_of(phase, self.dimension) for phase in self.algorithm.phases]
+        self._verifier = verifier
         phases, clients = len(algorithm.phases), problem.population.clients
+        summed = [longest_of(phase, clients, self.dimension) for phase in algorithm.phases if self.sums_securely(phase)]
+        self._longest_step = max((each.answer for each in summed), default=0)
         self.used = np.full((phases, clients), NEVER, np.int32)  # the last round in which a client's answer was used
 
     @property
@@ -109,7 +126,20 @@ class Coordinator:
         most = [phase.client_uplink_bits.most / 8 + overhead(len(self._sizes[j])) for j, phase in enumerate(each)]
         # A code of no known length is in no case longer than twice the numbers themselves.
         plain = max(8 * sum(self._sizes[j].values()) + 1024 for j in range(len(each)))
-        return int(max(found if np.isfinite(found) else plain for found in most)) + 1
+        return max(int(max(found if np.isfinite(found) else plain for found in most)) + 1, self._longest_step)
+
+    def sums_securely(self, phase: Algorithm) -> bool:
+        """Whether the messages of a phase are summed by masks; a rehearsal in one process does without."""
+        return phase.channel.sums_codes and self._verifier is not None
+
+    def begin_sum(self, opened: Opened) -> Summing:
+        """The secure sum of a phase, before its first step."""
+        assert self._verifier is not None
+        told = self._told(opened, opened.clients[0]).digest  # the same for all of them
+        which = Round(self.run, self.agreement, opened.number, opened.phase, told)
+        phase, population = self.algorithm.phases[opened.phase], self.problem.population.clients
+        terms = terms_of(phase, self.dimension, population, opened.clients, which)
+        return Summing(terms, self._verifier, which, lambda client: self._tell_round(opened, client))
 
     def open(self, phase: int, left: Array | None = None) -> Opened:
         """Draw the cohort of the round's next phase; with `left` [N], of those who have rounds left."""
@@ -126,12 +156,19 @@ class Coordinator:
 
     def tell(self, opened: Opened, client: int) -> bytes:
         """What a client of the cohort is told."""
+        return self._tell_round(opened, client) if opened.sum is None else opened.sum.tell(client)
+
+    def _tell_round(self, opened: Opened, client: int) -> bytes:
+        return write_told(self._told(opened, client))
+
+    def _told(self, opened: Opened, client: int) -> Told:
         used = int(self.used[opened.phase, client])
-        named = (self.run, self.agreement, opened.number, opened.phase, used, opened.common, opened.vectors)
-        return write_told(Told(*named))
+        return Told(self.run, self.agreement, opened.number, opened.phase, used, opened.common, opened.vectors)
 
     def accept(self, opened: Opened, client: int, data: bytes) -> Heard | Declined:
         """A client's answer, checked: of this round, of the right shape, and of numbers that are numbers."""
+        if opened.sum is not None:
+            return opened.sum.accept(client, data)
         answer = read_answer(data)
         if answer.run != self.run or (answer.number, answer.phase) != (opened.number, opened.phase):
             raise Refused(
@@ -149,7 +186,8 @@ class Coordinator:
         found = rounds.unpack(self.algorithm.phases[opened.phase], payloads, self.server["model"])
         vectors = {name: np.asarray(vector) for name, vector in found.items()}
         for name, vector in vectors.items():
-            self._check_numbers(opened.phase, name, vector)
+            if not self.algorithm.phases[opened.phase].channel.sums_codes:  # whole numbers, of which any will do
+                self._check_numbers(opened.phase, name, vector)
         return Heard(vectors, 8 * sum(map(len, answer.payloads)))
 
     def _check_numbers(self, phase: int, name: str, vector: Array) -> None:
@@ -163,26 +201,31 @@ class Coordinator:
 
     def close(self, opened: Opened, answers: Mapping[int, Heard]) -> float:
         """Put the answers together and move the model; the mean length of an update is returned."""
+        whole = self.algorithm.phases[opened.phase].channel.sums_codes
+        kind = np.uint32 if whole else np.float32
+        nothing = {name: np.zeros(size, kind) for name, size in self._sizes[opened.phase].items()}
+        each = [answers[client].vectors if client in answers else nothing for client in opened.drawn.ids.tolist()]
+        messages = {name: np.stack([message[name] for message in each]) for name in nothing}
+        return self._close(opened, tuple(answers), messages)
+
+    def close_sum(self, opened: Opened, done: Summing) -> None:
+        """Open the sum of those who stayed, and move the model."""
+        totals = done.total(self._sizes[opened.phase])
+        self._close(opened, done.survivors, {name: total[None] for name, total in totals.items()})
+
+    def _close(self, opened: Opened, clients: tuple[int, ...], messages: Mapping[str, Array]) -> float:
         key, air = rounds.phase_key(self.key, opened.number, opened.phase), rounds.channel_key(self.key, opened.phase)
-        ids = opened.drawn.ids.tolist()
-        nothing = {name: np.zeros(size, np.float32) for name, size in self._sizes[opened.phase].items()}
-        each = [answers[client].vectors if client in answers else nothing for client in ids]
-        messages = {name: jnp.asarray(np.stack([message[name] for message in each])) for name in nothing}
-        here = jnp.asarray([client in answers for client in ids])
-        phase = self.algorithm.phases[opened.phase]
-        self.server, length = _closed(phase, self.share, key, air, self.server, opened.drawn, here, messages)
-        self.used[opened.phase, list(answers)] = opened.number
+        here = jnp.asarray([client in clients for client in opened.drawn.ids.tolist()])
+        phase, drawn = self.algorithm.phases[opened.phase], opened.drawn
+        common = jax.random.wrap_key_data(jnp.asarray(np.frombuffer(opened.common, "<u4")))
+        arrays = {name: jnp.asarray(message) for name, message in messages.items()}
+        self.server, length = _closed(phase, self.share, key, air, self.server, drawn, here, arrays, common)
+        self.used[opened.phase, list(clients)] = opened.number
         return float(length)
 
     def next_round(self) -> None:
         """All phases of the round are done, or it was abandoned."""
         self.server = rounds.next_round(self.server)
-
-    def _sizes_of(self, phase: Algorithm) -> dict[str, int]:
-        """How long each vector of an answer is, in the order in which they are sent."""
-        model = jax.ShapeDtypeStruct(self.server["model"].shape, jnp.float32)
-        shapes = jax.eval_shape(phase.local.template, model)
-        return {name: int(shapes[name].size) for name in sorted(shapes)}
 
 
 def _shared(key: Key) -> bytes:
@@ -202,6 +245,7 @@ def check_networked(algorithm: Algorithm | InTurn, problem: Problem) -> None:
             )
         phase.local.check(problem.population)
         phase.server.check(phase.cohort.places(problem.population.clients))
+        phase.channel.check(phase.cohort, problem.population)
     shapes = jax.eval_shape(lambda: init_server(algorithm, initial(problem, at(jax.random.key(0), "init"))))
     for phase in algorithm.phases:
         for name in phase.local.needs:

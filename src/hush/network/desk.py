@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from hush.core.floats import WireError
-from hush.network.coordinator import Coordinator, Heard, Opened
+from hush.network.coordinator import Coordinator, Opened
 from hush.network.guard import Refused
 from hush.network.messages import Declined, End, Welcome, read_hello, write_end, write_welcome
+from hush.network.summing import Heard
 
 PRESENT_SECONDS = 90.0  # a device that has not asked for so long is not there
 COMING_SECONDS = 5.0  # one that says hello again before that has not been away
@@ -225,7 +226,8 @@ class Desk:
                 self._note("declined", round=number, phase=phase, client=client, reason=found.reason)
                 here.declined[client] = found.reason
             else:
-                self._note("heard", round=number, phase=phase, client=client, bits=found.bits, bytes=len(data))
+                counted = {"bits": found.bits} if found.bits else {}
+                self._note(found.event, round=number, phase=phase, client=client, **counted, bytes=len(data))
                 here.answers[client] = found
             here.raw[client] = data
             here.waiting.discard(client)

@@ -25,17 +25,20 @@ from hush.core.keys import Key
 from hush.core.problem import ClientData, Vector
 from hush.network.guard import Guard, Participations, Refused
 from hush.network.keeping import Keeping, Kept, Pending
+from hush.network.membership import MemberOf, Sums, summed
 from hush.network.messages import (
     NEVER,
     Answer,
     Declined,
     End,
     Told,
+    kind_of,
     longest_told,
     read_told,
     write_answer,
     write_declined,
 )
+from hush.network.steps import ASKED, read_step
 
 _answer = eqx.filter_jit(rounds.answer)
 SystemKey = Callable[[int, int], Key]  # the key of a client's part, by round and phase
@@ -86,12 +89,14 @@ class Device:
     keeping       the file; without one all is lost with the process
     key           where batches come from; a rehearsal repeats a simulation's
     initial       the model that what it remembers begins with; if not given, the first it is told
+    member_of     this device as a member of a secure sum; without it there is none
     again         whether a new run under the same agreement may begin where privacy was spent in another
     """
 
     _states: tuple[State, ...]
     _pending: tuple[Pending | None, ...]
     _settled: tuple[int, ...]  # the last round in which the server used an answer
+    _left: tuple[bytes, ...] = ()  # runs that it was in before this one, and never comes back to
 
     def __init__(
         self,
@@ -102,8 +107,10 @@ class Device:
         key: SystemKey = system_key,
         initial: Vector | None = None,
         again: bool = False,
+        member_of: MemberOf | None = None,
     ) -> None:
         self.agreement, self.guard, self._data, self._key, self._again = agreement, guard, data, key, again
+        self._sums = None if member_of is None else Sums(member_of, guard, agreement)
         self._keeping, self._initial, self.run, self.sent_bits = keeping, initial, b"", 0
         self._forget()
         if keeping is not None and (kept := keeping.read(self._shapes())) is not None:
@@ -111,18 +118,34 @@ class Device:
 
     def hear(self, data: bytes) -> bytes:
         """What the server says in, what is sent out: an answer, or the reason why there is none."""
-        told = None
+        where = b"\0" * 8, NEVER, 0
         try:
+            if kind_of(data) == ASKED:
+                asked = read_step(ASKED, data)
+                where = asked[:3]
+                if self._sums is None:
+                    raise Refused("this device was given no credential to take part in a secure sum with")
+                return self._sums.hear(asked, self._answered_once)
             told = read_told(data)
+            where = told.run, told.number, told.phase
+            if summed(self.guard, told.phase) and not (self.guard.rehearsal and self._sums is None):
+                raise Refused("what was agreed to is a secure sum: an answer is never sent by itself")
             return self._answered(told)
         except (Refused, WireError) as reason:
-            where = (b"\0" * 8, NEVER, 0) if told is None else (told.run, told.number, told.phase)
             return write_declined(Declined(*where, str(reason)))
+
+    def _answered_once(self, told: Told) -> bytes:
+        """The answer to a round that goes into a secure sum: into one, whatever became of it."""
+        pending = self._pending[told.phase] if told.phase < len(self._pending) else None
+        if told.run == self.run and pending is not None and pending.number == told.number:
+            raise Refused(f"round {told.number} was answered in another sum, and is in one at most")
+        return self._answered(told)
 
     @property
     def longest_told(self) -> int:
         """How many bytes what it is told has at most."""
-        return max(longest_told([leaf.size for leaf in jax.tree.leaves(shapes)]) for shapes in self.guard.shapes)
+        longest = max(longest_told([leaf.size for leaf in jax.tree.leaves(shapes)]) for shapes in self.guard.shapes)
+        return longest + (0 if self._sums is None else self._sums.longest_told)
 
     def finish(self, end: End) -> None:
         """The run is over: what the last answers were worth is settled."""
@@ -188,6 +211,11 @@ class Device:
         if self.run in (b"", run):
             self.run = run
             return
+        if run in self._left:
+            raise Refused(
+                f"run {run.hex()} was left for another: its rounds would come again, and what was signed in their "
+                "secure sums would count twice"
+            )
         if self.guard.epsilon is not None and not self._again:
             raise Refused(
                 f"another run ({run.hex()}) under the same agreement: what was spent in run {self.run.hex()} counts "
@@ -195,7 +223,7 @@ class Device:
             )
         self._forget()
         self.guard.so_far = self.guard.so_far.anew()
-        self.run = run
+        self._left, self.run = (*self._left, self.run), run
 
     def _settle(self, phase: int, used: int) -> None:
         """Move on with what the last answer left behind, if the server used it; else stay as before it."""
@@ -235,7 +263,7 @@ class Device:
             guard = self.guard
             spent = None if guard.epsilon is None else guard.epsilon_of(ledger)
             facts = (self.run, self.agreement, guard.mechanism(), spent, ledger, self._settled, self.sent_bits)
-            self._keeping.write(Kept(*facts, self._states, self._pending))
+            self._keeping.write(Kept(*facts, self._states, self._pending, self._left))
 
     def _restore(self, kept: Kept) -> None:
         assert self._keeping is not None
@@ -243,7 +271,7 @@ class Device:
             raise Refused(f"{self._keeping.path} belongs to another agreement: {kept.agreement.hex()[:16]}")
         self.guard.resume(self._keeping.path, kept.mechanism, kept.ledger)
         self.run, self._settled, self.sent_bits = kept.run, kept.settled, kept.sent_bits
-        self._states, self._pending = kept.states, kept.pending
+        self._states, self._pending, self._left = kept.states, kept.pending, kept.left
 
 
 def _put(parts: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:

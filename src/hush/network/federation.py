@@ -25,6 +25,7 @@ from hush.execution.phase import Layout
 from hush.network.coordinator import Coordinator, Opened
 from hush.network.desk import Gathered
 from hush.network.messages import RUN_BYTES
+from hush.network.secure_sum import Verifier
 from hush.settings.network import NetworkSettings
 
 Array = np.ndarray[Any, Any]
@@ -157,10 +158,11 @@ class Federation:
     def _phase(self, phase: int) -> bool:
         """One phase, from its draw to the server's step; whether it took place."""
         opened = self._open(phase)
-        before, rules = self.told_before(opened.number, phase), self.rules
+        before = self.told_before(opened.number, phase)
         self.told_before = _nobody  # from here on this process knows itself
-        assert self.exchange is not None
-        found = self.exchange.gather(opened, before, rules.deadline, rules.wanted(len(opened.clients)), self._stopped)
+        if self.coordinator.sums_securely(self.coordinator.algorithm.phases[phase]):
+            return self._summed(opened, before)
+        found = self._gathered(opened, before, self.rules.wanted(len(opened.clients)))
         if found is None:
             return False
         info: dict[str, float] = {}
@@ -172,6 +174,36 @@ class Federation:
         self.ledger.enter(phase, sorted(found.told), bits, self._costs.phases[phase].client_downlink_bits, info)
         self._unheard[phase, sorted(found.told - found.answers.keys() - found.declined.keys())] += 1
         return True
+
+    def _summed(self, opened: Opened, before: set[int]) -> bool:
+        """One phase whose messages are summed by masks; whether it took place.
+
+        A sum that was begun before the server was last stopped is not begun again: no device answers a round twice.
+        """
+        told, bits, phase = set(before), dict[int, int](), opened.phase
+        done = None
+        if not before and len(opened.clients) >= self.coordinator.algorithm.phases[phase].channel.fewest:
+            done = self.coordinator.begin_sum(opened)
+            wanted = self.rules.wanted(len(opened.clients))  # of those who began, in every step
+            while done.open:
+                found = self._gathered(opened._replace(clients=done.asked, sum=done), told, wanted)
+                if found is None:
+                    return False
+                told |= found.told
+                bits |= {client: heard.bits for client, heard in found.answers.items() if heard.bits}
+                done.advance()
+        if done is not None and done.abandoned is None:
+            self.coordinator.close_sum(opened, done)
+        else:
+            self.abandoned += 1
+        self.ledger.enter(phase, sorted(told), bits, self._costs.phases[phase].client_downlink_bits, {})
+        self._unheard[phase, sorted(told - bits.keys())] += 1
+        return True
+
+    def _gathered(self, opened: Opened, told: set[int], wanted: int) -> Gathered | None:
+        """What comes of one phase, or of one step of its sum; None if stopped."""
+        assert self.exchange is not None
+        return self.exchange.gather(opened, told, self.rules.deadline, min(wanted, len(opened.clients)), self._stopped)
 
     def _fewest(self, asked: int) -> int:
         """How many answers a round needs. Where a sum is private no number of them is too few: that would be seen."""
@@ -260,6 +292,7 @@ def federation(
     agreement: bytes,
     share: bool,
     rehearsal: int | None,
+    verifier: Verifier | None = None,
     **settings: Any,
 ) -> Federation:
     """A federation before its first round."""
@@ -271,5 +304,6 @@ def federation(
         agreement=agreement,
         share=share,
         rehearsal=rehearsal is not None,
+        verifier=verifier,
     )
     return Federation(coordinator, rules, **settings)

@@ -20,14 +20,11 @@ from hush.core.algorithm import Algorithm, InTurn, init_server
 from hush.core.check import integer, positive, shown
 from hush.core.device import on_device, with_system_grids
 from hush.core.problem import Population
+from hush.network.refusals import Refused as Refused
 from hush.privacy import Description, NoGuarantee, describe
 from hush.privacy.releases import fraction
 from hush.privacy.shown import rounded_up
 from hush.store import atomically
-
-
-class Refused(ValueError):
-    """The device does not do what it was asked."""
 
 
 class Participations(NamedTuple):
@@ -65,7 +62,8 @@ class Guard:
     client, dimension       which of them this is; the number of parameters of the model
     rounds, epsilon, delta  how long it may take, and what of privacy it may cost this device; an epsilon of None is
                             the owner's word that no privacy is asked for
-    trust, unit             local, or server where its owner trusts the server to add the noise; example or client
+    trust, unit             local; sum, where a secure sum is all that anybody sees; server, where its owner trusts the
+                            server to add the noise; example or client
     clip                    between which numbers a clipping bound that the server sends may lie
     largest                 how large a number of the model, or of what else is sent, may be
     ledger                  a file that keeps what was spent; without one it is lost with the process
@@ -109,9 +107,10 @@ class Guard:
         if epsilon is not None:
             positive("epsilon", epsilon)
             self.description = described(rounds)
-        private = self.description is not None and trust == "local"
+        private = self.description is not None and trust in ("local", "sum")
         self.algorithm = algorithm if rehearsal else on_device(algorithm) if private else with_system_grids(algorithm)
         self.size, self.dimension, self.rounds = int(population.sizes[client]), dimension, rounds
+        self.clients, self.rehearsal = population.clients, rehearsal
         self.epsilon, self.delta, self.clip, self.largest = epsilon, delta, clip, largest
         model = jax.ShapeDtypeStruct((dimension,), np.float32)
         server = jax.eval_shape(lambda vector: init_server(algorithm, vector), model)

@@ -35,7 +35,7 @@ class Identities:
 
     def __init__(self, folder: str | Path) -> None:
         folder = server_folder(folder)
-        self._authority = read_certificate(folder / AUTHORITY_CERTIFICATE)
+        self.authority = read_certificate(folder / AUTHORITY_CERTIFICATE)
         self._path = folder / REVOKED
         self._lock = threading.Lock()
         self._known: dict[bytes, tuple[Identity, x509.Certificate]] = {}
@@ -62,7 +62,7 @@ class Identities:
     def _read(self, pem: bytes) -> tuple[Identity, x509.Certificate]:
         try:
             certificate = x509.load_pem_x509_certificate(pem)
-            return Identity(*device_of(certificate, self._authority), certificate.serial_number), certificate
+            return Identity(*device_of(certificate, self.authority), certificate.serial_number), certificate
         except ValueError as error:
             raise Stranger(str(error)) from error
 
@@ -73,7 +73,7 @@ class Identities:
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
             if stamp != self._stamp:
                 # Looked at before it is read: what is written in between is seen the next time.
-                self._revoked |= _listed(self._path.read_bytes(), self._authority)
+                self._revoked |= _listed(self._path.read_bytes(), self.authority)
                 self._stamp = stamp
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(

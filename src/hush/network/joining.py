@@ -9,12 +9,15 @@ from hush.core import keys
 from hush.core.flat import dimension as parameters
 from hush.core.flat import initial
 from hush.network.agreement import Agreement, check_apart, guarantee, in_words
+from hush.network.credentials import DeviceCredential
 from hush.network.device import Device, rehearsed_key, system_key
 from hush.network.guard import Guard, Refused
 from hush.network.holding import holding
 from hush.network.keeping import Keeping
 from hush.network.link import Link, persistently, stay
+from hush.network.membership import MemberOf
 from hush.network.messages import DIGEST_BYTES, End, read_welcome, write_hello
+from hush.network.secure_sum import Credential, Member
 from hush.store.lock import FolderLock
 from hush.store.writing import atomically
 
@@ -36,6 +39,7 @@ def join(
     epsilon: float | None = None,
     again: bool = False,
     rehearse: bool = False,
+    credential: DeviceCredential | None = None,
     patience: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
     say: Callable[[str], None] = print,
@@ -48,6 +52,7 @@ def join(
     epsilon       what this device may spend at most, where that is less than was agreed
     again         take part in a new run under the same agreement: what was spent counts on
     rehearse      whether this device may take part in a rehearsal, which protects nobody
+    credential    what this device was enrolled with, for secure sums
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -59,7 +64,7 @@ def join(
         agreement = agreed(link, place, consent, patience, stopped, say)
         if agreement is None:
             return None
-        device = prepared(agreement, client, data, place, label, epsilon, again, rehearse)
+        device = prepared(agreement, client, data, place, label, epsilon, again, rehearse, credential)
         link.expect(max(device.longest_told, len(agreement.text) + MARGIN))
         return stay(link, device, patience=patience, stopped=stopped, say=say)
 
@@ -117,6 +122,7 @@ def prepared(
     epsilon: float | None = None,
     again: bool = False,
     rehearse: bool = False,
+    credential: DeviceCredential | None = None,
 ) -> Device:
     """The device that an agreement and its owner's data make: all is checked before it takes part."""
     seed = agreement.rehearsal
@@ -155,4 +161,11 @@ def prepared(
         system_key if seed is None else rehearsed_key(seed, client),
         None if seed is None else initial(problem, keys.at(keys.root(seed), "repetition", 0, "init")),
         again,
+        None if credential is None else member_of(client, credential),
     )
+
+
+def member_of(client: int, credential: DeviceCredential) -> MemberOf:
+    """This client in secure sums: it signs with the key that it was enrolled with, and knows others by theirs."""
+    signing = Credential.read(credential)
+    return lambda terms: Member(terms, client, signing)

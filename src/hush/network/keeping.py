@@ -36,6 +36,7 @@ class Kept(NamedTuple):
     sent_bits: int
     states: tuple[State, ...]
     pending: tuple[Pending | None, ...]
+    left: tuple[bytes, ...] = ()  # the runs before this one
 
 
 class Keeping:
@@ -57,6 +58,7 @@ class Keeping:
             "settled": kept.settled,
             "sent_bits": kept.sent_bits,
             "pending": [None if each is None else [each.number, each.told.hex()] for each in kept.pending],
+            "left": [run.hex() for run in kept.left],
         }
         arrays: Arrays = {"facts": np.array(json.dumps(facts))}
         for phase, state in enumerate(kept.states):
@@ -83,7 +85,7 @@ class Keeping:
             settled = tuple(int(number) for number in facts["settled"])
             run, agreement = bytes.fromhex(facts["run"]), bytes.fromhex(facts["agreement"])
             said = run, agreement, facts["mechanism"], facts["spent"], ledger, settled, int(facts["sent_bits"])
-            return Kept(*said, states, pending)
+            return Kept(*said, states, pending, tuple(map(bytes.fromhex, facts.get("left", ()))))
         except Exception as error:  # whatever a damaged archive makes its reader say
             raise Refused(f"{self.path} cannot be read ({error}): what was spent is not known") from error
 

@@ -27,6 +27,8 @@ from hush.network.messages import (
     read_welcome,
     write_hello,
 )
+from hush.network.steps import STEPPED, read_step
+from hush.network.summing import MASKED
 
 LEAST_SECONDS, MOST_SECONDS = 0.2, 10.0  # between two attempts
 PROGRESS_SECONDS = 10.0  # between two words on how it gets on
@@ -196,11 +198,18 @@ class _Visit:
 
     def _tell_progress(self, answer: bytes) -> None:
         """Now and then, so that an owner sees that something is done."""
+        if kind_of(answer) == STEPPED:
+            self._answered += (step := read_step(STEPPED, answer)).step == MASKED
+            self._tell_now(step.number, answer, step.step == MASKED)
+            return
         made = read_answer(answer)
         self._answered += isinstance(made, Answer)
-        if isinstance(made, Answer) and time.monotonic() - self._told_progress > PROGRESS_SECONDS:
+        self._tell_now(made.number, answer, isinstance(made, Answer))
+
+    def _tell_now(self, number: int, answer: bytes, is_answer: bool) -> None:
+        if is_answer and time.monotonic() - self._told_progress > PROGRESS_SECONDS:
             self._told_progress = time.monotonic()
-            self._say(f"round {made.number} is answered with {len(answer):,} bytes; answers so far: {self._answered:,}")
+            self._say(f"round {number} is answered with {len(answer):,} bytes; answers so far: {self._answered:,}")
 
     def _tell_declined(self, answer: bytes) -> None:
         declined = read_answer(answer)

@@ -99,12 +99,12 @@ class End(NamedTuple):
 
 def write_hello(agreement: bytes = b"") -> bytes:
     """A device's first message."""
-    return _framed(HELLO, _text(__version__) + agreement)
+    return framed(HELLO, _text(__version__) + agreement)
 
 
 def read_hello(data: bytes) -> Hello:
     """The reverse of `write_hello`."""
-    body = _body(data, HELLO)
+    body = body_of(data, HELLO)
     version, rest = _read_words(body, 64)
     if len(rest) not in (0, DIGEST_BYTES):
         raise WireError(f"a hello ends with nothing or with a digest of {DIGEST_BYTES} bytes, found {len(rest)}")
@@ -113,12 +113,12 @@ def read_hello(data: bytes) -> Hello:
 
 def write_welcome(welcome: Welcome) -> bytes:
     """The server's first message."""
-    return _framed(WELCOME, welcome.run + _text(welcome.agreement))
+    return framed(WELCOME, welcome.run + _text(welcome.agreement))
 
 
 def read_welcome(data: bytes) -> Welcome:
     """The reverse of `write_welcome`."""
-    body = _body(data, WELCOME)
+    body = body_of(data, WELCOME)
     text, rest = _read_text(body[RUN_BYTES:], MOST_TEXT)
     _nothing_left(rest)
     return Welcome(body[:RUN_BYTES], text)
@@ -129,12 +129,12 @@ def write_told(told: Told) -> bytes:
     vectors = [np.ascontiguousarray(vector, "<f4") for vector in told.vectors]
     head = _TOLD.pack(told.run, told.agreement, told.number, told.used, told.phase, len(told.common), len(vectors))
     lengths = b"".join(_LENGTH.pack(vector.size) for vector in vectors)
-    return _framed(TOLD, head + told.common + lengths + b"".join(vector.tobytes() for vector in vectors))
+    return framed(TOLD, head + told.common + lengths + b"".join(vector.tobytes() for vector in vectors))
 
 
 def read_told(data: bytes) -> Told:
     """The reverse of `write_told`; the vectors are flat."""
-    body = _body(data, TOLD)
+    body = body_of(data, TOLD)
     run, agreement, number, used, phase, shared, count = _unpacked(_TOLD, body)
     common, place = body[_TOLD.size : _TOLD.size + shared], _TOLD.size + shared
     if len(common) != shared:
@@ -150,18 +150,18 @@ def write_answer(answer: Answer) -> bytes:
     """What one client sends."""
     head = _ANSWER.pack(answer.run, answer.number, answer.phase, len(answer.payloads))
     lengths = b"".join(_LENGTH.pack(len(payload)) for payload in answer.payloads)
-    return _framed(ANSWER, head + lengths + b"".join(answer.payloads))
+    return framed(ANSWER, head + lengths + b"".join(answer.payloads))
 
 
 def write_declined(declined: Declined) -> bytes:
     """Why a device does not take part."""
     head = _ANSWER.pack(declined.run, declined.number, declined.phase, 0)
-    return _framed(DECLINED, head + _text(declined.reason[:1000]))
+    return framed(DECLINED, head + _text(declined.reason[:1000]))
 
 
 def read_answer(data: bytes) -> Answer | Declined:
     """The reverse of `write_answer` and of `write_declined`."""
-    body = _body(data, ANSWER, DECLINED)
+    body = body_of(data, ANSWER, DECLINED)
     run, number, phase, count = _unpacked(_ANSWER, body)
     if data[5] == DECLINED:
         reason, rest = _read_words(body[_ANSWER.size :], 4000)
@@ -176,12 +176,12 @@ def read_answer(data: bytes) -> Answer | Declined:
 def write_end(end: End) -> bytes:
     """That the run is over."""
     used = struct.pack(f"<B{len(end.used)}i", len(end.used), *end.used)
-    return _framed(END, used + _text(end.reason[:1000]))
+    return framed(END, used + _text(end.reason[:1000]))
 
 
 def read_end(data: bytes) -> End:
     """The reverse of `write_end`."""
-    body = _body(data, END)
+    body = body_of(data, END)
     count = body[0] if body else 0
     if len(body) < 1 + 4 * count:
         raise WireError("the message is cut short")
@@ -213,12 +213,14 @@ def longest_told(sizes: Sequence[int]) -> int:
     return _FRAME.size + _TOLD.size + 255 + _LENGTH.size * (len(sizes) + 1) + 4 * sum(sizes)
 
 
-def _framed(kind: int, body: bytes) -> bytes:
+def framed(kind: int, body: bytes) -> bytes:
+    """A message of a kind, with its checksum."""
     content = _FRAME.pack(_MAGIC, PROTOCOL, kind) + body
     return content + _LENGTH.pack(zlib.crc32(content))
 
 
-def _body(data: bytes, *kinds: int) -> bytes:
+def body_of(data: bytes, *kinds: int) -> bytes:
+    """What a message of one of these kinds holds; refuses any other, and what was damaged."""
     kind = kind_of(data)
     if kind not in kinds:
         raise WireError(f"expected a message of kind {kinds}, found {kind}")

@@ -20,6 +20,7 @@ from hush.network.device import Device, rehearsed_key
 from hush.network.federation import Exchange, Federation, federation
 from hush.network.guard import Guard
 from hush.network.memory import InMemory
+from hush.network.secure_sum import Verifier
 from hush.runs.bits import costs_of
 from hush.runs.errors import Diverged
 from hush.runs.limits import limits_of
@@ -42,6 +43,7 @@ DRAWN = "is drawn exactly, on a grid, by each device or by the server, from its 
 REHEARSED = "of this rehearsal comes from its seed, so that it can be laid beside a simulation, and protects nobody"
 # What only a simulation can do: several runs side by side, and looking at clients.
 ONLY_SIMULATED = ("repetitions", "sweep", "watch", "evaluate_clients")
+OWN_NOISE = ("local", "sum")  # trust under which clients add the noise, and weights are nobody's secret
 Connect = Callable[[Desk], contextlib.AbstractContextManager[Exchange]]
 
 
@@ -55,6 +57,7 @@ def serve(
     folder: str | Path | None = None,
     replace: bool = False,
     rehearsal: bool = False,
+    verifier: Verifier | None = None,
     task: Any = None,
     progress: bool = True,
 ) -> Result:
@@ -63,14 +66,17 @@ def serve(
     connect     what brings devices to the desk: a transport
     folder      a run folder; one in which this federation was begun is gone on with, from its last round
     rehearsal   all randomness from the run's seed, so that a simulation can be laid beside it: protects nobody
+    verifier    by whom devices are known to each other, which secure sums need (`hush.network.secure_sum`)
     """
     check_pair(algorithm, problem)
     _check(run)
     found, _ = guarantee(algorithm, problem, run)
     rules = rules or NetworkSettings()
+    if verifier is None and not rehearsal and any(phase.channel.sums_codes for phase in algorithm.phases):
+        raise ValueError("a secure sum needs devices that know each other by their enrolment; give a verifier")
     if not rehearsal:
         check_apart(found)
-        if found is not None and found.first.trust == "local":
+        if found is not None and found.first.trust in OWN_NOISE:
             on_device(algorithm)  # refused here, before devices are asked to
     if found is not None and found.first.trust == "server":
         _check_sums(rules)
@@ -87,8 +93,9 @@ def serve(
             problem,
             rules,
             agreement.digest,
-            share=found is None or found.first.trust == "local",
+            share=found is None or found.first.trust in OWN_NOISE,
             rehearsal=run.seed if rehearsal else None,
+            verifier=verifier,
             allowance=allowance,
             bit_budget=run.bit_budget,
             client_bit_budget=limits.client_bit_budget,

@@ -74,9 +74,14 @@ class Choice:
         draft, point = self.candidate.draft, self.point
         batch = "all examples" if draft.batch is None else f"batches of {draft.batch}"
         parts = [f"{draft.steps} steps on {batch}", f"{draft.clients} clients a round"]
-        parts += [] if draft.choices["coding"] == "none" else [f"QSGD {draft.choices['coding']}"]
+        parts += [said] if (said := coded(str(draft.choices["coding"]))) else []
         shown = {name: value for name, value in point.items() if name != "decay" or value > 1e-2}
         return ", ".join(parts + [f"{name} {value:.3g}" for name, value in shown.items()])
+
+
+def coded(coding: str) -> str:
+    """How numbers are sent, in words; nothing where they go as they are."""
+    return "" if coding == "none" else f"{coding} a number" if coding.endswith("bits") else f"QSGD {coding}"
 
 
 def choice_of(scene: Scene, arm: Arm, target: Problem) -> Choice:

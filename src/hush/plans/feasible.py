@@ -20,10 +20,12 @@ def check_feasible(scene: Scene, families: Mapping[str, Family]) -> None:
         least = {name: values[0] for name, values in options.items()}
         for coding in options.get("coding", ("none",)):
             draft = family(scene, lambda name, _: (least | {"coding": coding})[name])  # noqa: B023
+            known = True
             try:
+                known = draft.length_known(scene)
                 admitted(scene, draft, SHORTEST)  # messages of unknown length may be short enough
             except Infeasible as error:
-                if draft.length_known(scene):  # else the least is known to nobody
+                if known:  # else the least is known to nobody
                     refused.append(error)
             else:
                 return

@@ -112,12 +112,12 @@ def _about_ten(table: pd.DataFrame) -> list[float]:
 
 
 def levels_of(coding: str) -> int:
-    """s of what a plan calls "7/256 dense"; 0 of none.
+    """s of what a plan calls "7/256 dense"; 0 of what is no quantiser.
 
-    >>> levels_of("7/256 dense"), levels_of("16 dense"), levels_of("none")
-    (7, 16, 0)
+    >>> levels_of("7/256 dense"), levels_of("16 dense"), levels_of("none"), levels_of("12 bits")
+    (7, 16, 0, 0)
     """
-    return 0 if coding == "none" else int(coding.split()[0].partition("/")[0])
+    return 0 if coding == "none" or coding.endswith("bits") else int(coding.split()[0].partition("/")[0])
 
 
 def _moved_clips(table: pd.DataFrame) -> list[float]:

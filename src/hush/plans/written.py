@@ -17,7 +17,7 @@ from hush.privacy.clients import numbers
 from hush.settings import RunSettings, tables_of
 from hush.settings.network import NetworkSettings
 from hush.settings.tables import Tables, plain
-from hush.uplink import GridGaussian
+from hush.uplink import GridGaussian, Modular
 
 
 def run_settings(scene: Scene, choice: Choice) -> RunSettings:
@@ -45,7 +45,8 @@ def run_tables(scene: Scene, choice: Choice, target: Problem) -> Tables:
 def network_tables(scene: Scene, choice: Choice, target: Problem) -> Tables:
     """The same for real devices: noise is discrete there, on a grid, and a little more of it for that."""
     algorithm = choice.algorithm
-    if scene.private:
+    whole = any(type(stage) is Modular for phase in algorithm.phases for stage in phase.uplink)  # numbers already
+    if scene.private and not whole:
         algorithm = _on_grid(scene, choice)
     run = replace(run_settings(scene, choice), evaluate_every=1)
     waits = NetworkSettings(begin_with=choice.candidate.draft.clients)

@@ -4,7 +4,7 @@ from hush.privacy.accounting import ACCOUNTANTS, Spent, delta_at, epsilon_spent,
 from hush.privacy.calibration import gaussian_noise, noise_multiplier_for, rounds_within
 from hush.privacy.describe import calibrate, describe
 from hush.privacy.guarantee import TRUST, UNITS, Description, Guarantee
-from hush.privacy.releases import LAWS, RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Unsampled
+from hush.privacy.releases import LAWS, RELATIONS, NoGuarantee, Poisson, Release, Sampling, Subset, Summed, Unsampled
 from hush.privacy.selection import Trials, behind_server, noise_growth, selected
 from hush.privacy.who import EqualClients
 
@@ -23,6 +23,7 @@ __all__ = [
     "Sampling",
     "Spent",
     "Subset",
+    "Summed",
     "Trials",
     "Unsampled",
     "behind_server",

@@ -7,7 +7,7 @@ Three bounds, each valid by itself at the same δ, so that the least of them is 
 - The Gaussian in closed form. k releases of multipliers z_j without sampling are one of (Σ z_j^-2)^(-1/2), exactly; and
   sampling only ever helps, so the same number bounds sampled releases.
 
-The last two hold for Gaussian noise: with a discrete Gaussian among the releases, Rényi divergences are all there is.
+The last two hold for Gaussian noise: with noise on the integers among the releases, Rényi divergences are all there is.
 
 dp_accounting's PLDAccountant doubles the sensitivity of a Gaussian when told that units are replaced, while its
 RdpAccountant takes the multiplier as it is: ε of GaussianDpEvent(2.0) at δ = 1e-5 is 2.17 by the second whatever the
@@ -20,9 +20,7 @@ from functools import lru_cache
 from math import exp, inf, log1p, sqrt
 from typing import Any, NamedTuple
 
-import dp_accounting
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
 from hush.core.check import at_least, integer, known
@@ -93,6 +91,8 @@ def delta_at(releases: Releases, epsilon: float) -> float:
     >>> print(f"{delta_at({Release(2.0, 'replace'): 1}, epsilon=1.9931):.1e}")
     1.0e-05
     """
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
+
     at_least("epsilon", epsilon, 0)
     given = counts(releases)
     if not given:
@@ -115,6 +115,8 @@ def divergences(releases: Releases) -> renyi.Vector:
 
 def epsilon_of(curve: renyi.Vector, delta: float) -> float:
     """ε at a δ of anything with these Rényi divergences at `renyi.ORDERS`."""
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+
     return float(compute_epsilon(renyi.ORDERS, curve, delta)[0])
 
 
@@ -161,6 +163,8 @@ def _unsampled(given: Counts, delta: float) -> float:
         return 0.0
     if _discrete(given):
         return inf
+    import dp_accounting  # here, and not above: a run without noise need not wait for it, nor for the SciPy it loads
+
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         return float(dp_accounting.get_epsilon_gaussian(_together(given), delta))
 
@@ -181,6 +185,8 @@ def _curve(release: Release) -> renyi.Vector:
     noise, rate = _noise(release), release.sampling.rate
     if noise < NO_NOISE:
         return np.full(len(renyi.ORDERS), inf)
+    if release.summed is not None:
+        return renyi.skellam(noise, release.summed.variance, release.summed.numbers)
     if not release.sampled:
         return renyi.unsampled(noise)
     if isinstance(release.sampling, Subset):

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf, log, sqrt
 
-import dp_accounting
 import numpy as np
 
 from hush.core.check import integer, known, positive
@@ -62,6 +61,8 @@ def noise_multiplier_for(
 
     if one.sampled or one.discrete or accountant == "rdp":
         return least_noise(costs, epsilon, f"δ = {delta:g} after {rounds} rounds", accountant)
+    import dp_accounting
+
     with np.errstate(divide="ignore"):  # the logarithm of a δ too small for a number is minus infinity, and meant
         noise = max(NO_NOISE, float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * sqrt(rounds))
     while costs(noise, accountant) > epsilon:  # the root is found on either side of it

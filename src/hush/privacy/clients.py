@@ -30,31 +30,43 @@ from math import sqrt
 import jax
 import jax.numpy as jnp
 
-from hush.channel import Digital, Each, Noisy, OverTheAir
+from hush.channel import Digital, Each, Noisy, OverTheAir, SecureSum
+from hush.cohort import Cyclic
 from hush.core.algorithm import Algorithm, keeps_memory
 from hush.core.contract import LocalRule
 from hush.core.grid import Grid
+from hush.core.shares import exposed
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
 from hush.privacy.cohorts import Drawn, by_cohort, drawn_by
 from hush.privacy.guarantee import NOISE_OF, NOT_SEEN, Guarantee, in_words
+from hush.privacy.integers import release
 from hush.privacy.proofs import Proofs
 from hush.privacy.releases import NoGuarantee, Release, counted, exactly
 from hush.privacy.stages import Sent, sent_by
 from hush.privacy.streams import by_server, reach_of
 from hush.privacy.who import Clients
 from hush.server import CorrelatedNoise
+from hush.uplink.modular import longest
 
 SECRET = "who takes part in a round is kept secret: an adversary who knows it gains what sampling has given"
 SUMMED = (
     "the sum of a round's messages is exact, and so is the deviation of its noise: what floating-point arithmetic does "
     "to them, which for every client of the round is within some 10⁻⁷ of the clipping bound, is not counted"
 )
+TABLES = (
+    "a number of noise is drawn within 2^-108 of its law in total variation, and in a simulation within about 2^-32, "
+    "which is not counted"
+)
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
+IN_LEAGUE = (
+    "of a round's clients at most a share of {share:g} ({count} of {places}) is in league with the server, and their "
+    "noise is not counted; between machines the protocol hides the others' messages from a server that lies, too"
+)
 
 # Trust models in which the cohort is a secret: only what a trusted server publishes is seen, or it is assumed.
 UNSEEN = ("server", "secret-sum", "secret-air")
-SUMS = ("sum", "secret-sum")
+ASSUMED = ("assumed-sum", "secret-sum")
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,10 @@ def client_level(
 ) -> Guarantee:
     """The guarantee for all the data of one client."""
     by_cohort.check(phase.cohort)
-    return by_channel(phase.channel, 0.0, Asked(phase, clients, rounds, trust, sent_by(phase), dimension))
+    asked = Asked(phase, clients, rounds, trust, sent_by(phase), dimension)
+    if asked.sent.whole is not None and type(phase.channel) is not SecureSum:
+        raise NoGuarantee("noise in whole numbers (stage Modular) counts where they are summed: use channel SecureSum")
+    return by_channel(phase.channel, 0.0, asked)
 
 
 @by_channel.register(Noisy)
@@ -97,10 +112,15 @@ def _(channel: Digital, central: float, asked: Asked) -> Guarantee:
     sent, trust = asked.sent, asked.trust
     if trust in ("air", "secret-air"):
         raise NoGuarantee(f"trust={trust!r} is for messages over the air, found a digital channel")
+    if trust == "sum":
+        raise NoGuarantee(
+            "trust='sum' is claimed where a secure sum of at least so many clients makes it true: use the channel "
+            "SecureSum (hush.secure_dp_fedavg), or say trust='assumed-sum' where something else sees to it"
+        )
     if streams := by_server(asked.phase.server):
         return _correlated(asked, streams[0], central)
     if trust in (None, "local") and sent.std > 0 and central == 0:
-        return _local(sent)
+        return _local(asked)
     if trust == "local":
         raise NoGuarantee(
             "in the local model each client must add noise to its own message; use the stage Gaussian or GridGaussian"
@@ -121,7 +141,48 @@ def _(channel: Each, central: float, asked: Asked) -> Guarantee:
             "own hides it: no noise on a sum, none at the server, and no trust but 'local'; use the stage Gaussian or "
             "GridGaussian"
         )
-    return _local(asked.sent)
+    return _local(asked)
+
+
+@by_channel.register(SecureSum)
+def _(channel: SecureSum, central: float, asked: Asked) -> Guarantee:
+    """The noise of as many clients as a sum has at the least, whoever they are; in the local model, of one alone.
+
+    Whoever sums up sees who takes part: sampling hides nobody, and a neighbour is another client in the same place.
+    What each client weighs in the model does not matter: the sum of whole numbers is what is seen.
+
+    Between many machines circles of neighbours are drawn, which may betray somebody: whether they do does not depend on
+    anybody's data, so that it comes off δ, once for every round that a client is in, as in `Drawn`.
+    """
+    phase, stage, who = asked.phase, asked.sent.whole, asked.trust or "sum"
+    if stage is None or central > 0 or by_server(phase.server):
+        raise NoGuarantee("in a secure sum the clients' own noise in whole numbers counts, and no other")
+    if who not in ("sum", "local"):
+        raise NoGuarantee(f"a secure sum shows who takes part: trust must be 'sum' or 'local', found {who!r}")
+    places = phase.cohort.places(asked.clients.clients)
+    together = channel.honest(places) if who == "sum" else 1
+    if together < 1:
+        raise NoGuarantee(
+            f"in sums of {channel.threshold} clients at least there may be nobody whose noise counts: a share of "
+            f"{channel.colluding:g} of {places} may be in league with the server"
+        )
+    league = IN_LEAGUE.format(share=channel.colluding, count=channel.threshold - together, places=places)
+    sizes = _sizes(phase.local, counted(asked.dimension))
+    length = float(stage.bound) * float(stage.scale)
+    reach = 2 * sqrt(sum(longest(length, size) ** 2 for size in sizes))
+    found = release(stage.noise, together, reach, sum(sizes))
+    summed = f"of {together} clients together, where only the sum of {channel.threshold} or more is seen"
+    return Guarantee(
+        unit="client",
+        trust=who,
+        mechanism=f"{asked.sent.words}, rounded to {float(stage.scale):.4g} steps a unit, {in_words(found.law)} noise "
+        f"of z = {found.noise_multiplier:.4g} sensitivities {summed if who == 'sum' else 'of its own'}",
+        releases={0: ((found, 1),)},
+        assumptions=_assumptions(asked.sent, None, found.law, TABLES, *((league,) if who == "sum" else ())),
+        per_client=True,
+        every=drawn_by(phase.cohort, asked.clients).every,
+        failure=exposed(places) if who == "sum" else 0.0,
+    )
 
 
 def _on_the_sum(asked: Asked, central: float) -> Guarantee:
@@ -132,8 +193,8 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
         std, where, who = central, "on the sum", trust or "server"
     elif sent.std > 0 and central == 0:
         if trust == "server":
-            raise NoGuarantee("the noise is added by the clients: say trust='sum' or trust='local'")
-        std, where, who = _summed(sent, drawn), "at each client, counted together", trust or "sum"
+            raise NoGuarantee("the noise is added by the clients: say trust='assumed-sum' or trust='local'")
+        std, where, who = _summed(sent, drawn), "at each client, counted together", trust or "assumed-sum"
     else:
         found = "both at the clients and on the sum" if central > 0 else "nowhere"
         raise NoGuarantee(f"updates are clipped; noise is added {found}; it must be at one of the two places")
@@ -141,7 +202,7 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
     z = std / (drawn.factor * drawn.coefficient * sent.bound)
     if asked.grid is not None:
         z, law = asked.grid.multiplier(z, numbers(asked.phase.local, counted(asked.dimension))), "discrete gaussian"
-    more = ((SUMMED,) if asked.grid is not None else ()) + ((HONEST,) if who in SUMS and sent.std > 0 else ())
+    more = ((SUMMED,) if asked.grid is not None else ()) + ((HONEST,) if who in ASSUMED and sent.std > 0 else ())
     return Guarantee(
         unit="client",
         trust=who,
@@ -198,8 +259,13 @@ def _(channel: OverTheAir, central: float, asked: Asked) -> Guarantee:
 
 def numbers(local: LocalRule, dimension: int) -> int:
     """How many numbers a server receives in a phase, all messages together, for a model of so many."""
+    return sum(_sizes(local, dimension))
+
+
+def _sizes(local: LocalRule, dimension: int) -> list[int]:
+    """How many numbers each message has."""
     model = jax.ShapeDtypeStruct((dimension,), jnp.float32)
-    return sum(vector.size for vector in jax.eval_shape(local.template, model).values())
+    return [vector.size for vector in jax.eval_shape(local.template, model).values()]
 
 
 def _assumptions(sent: Sent, drawn: Drawn | None, law: str, *more: str) -> tuple[str, ...]:
@@ -214,7 +280,9 @@ def _assumptions(sent: Sent, drawn: Drawn | None, law: str, *more: str) -> tuple
     )
 
 
-def _local(sent: Sent) -> Guarantee:
+def _local(asked: Asked) -> Guarantee:
+    """Noise of a client's own on its message, in the rounds in which it takes part; in turn, these are known."""
+    sent, cohort = asked.sent, asked.phase.cohort
     z = sent.std / (2 * sent.bound)
     return Guarantee(
         unit="client",
@@ -223,6 +291,7 @@ def _local(sent: Sent) -> Guarantee:
         releases={0: ((Release(z, "replace", sampled.Unsampled(), sent.law), 1),)},
         assumptions=_assumptions(sent, None, sent.law),
         per_client=True,
+        every=cohort.separation(asked.clients.clients) if type(cohort) is Cyclic else 1,
     )
 
 

@@ -15,8 +15,8 @@ from hush.core.algorithm import Algorithm, InTurn
 from hush.core.check import at_least, integer, known, positive
 from hush.core.flat import dimension as parameters
 from hush.core.problem import ClientData, Problem
-from hush.models.over_devices import uncut
 from hush.models.partly import Partly
+from hush.models.wrap import itself
 from hush.privacy.accounting import ACCOUNTANTS, MOST_NOISE, NO_NOISE
 from hush.privacy.calibration import least_noise
 from hush.privacy.clients import client_level
@@ -115,7 +115,7 @@ def _taken_for_granted(problem: Supervised, unit: str) -> tuple[str, ...]:
         SCALED: problem.is_rescaled and scaled_by == "given",
         CONSTANTS: scaled_by == "constants",
         FOUND: problem.names.from_data,
-        FROZEN: isinstance(uncut(problem.model), Partly),
+        FROZEN: isinstance(itself(problem.model), Partly),
         VOCABULARY: problem.measures is next_token,
         APART: problem.is_remote and unit == "example",
     }
@@ -185,6 +185,12 @@ def calibrate(
 
     def costs(noise: float, accountant: str) -> float:
         described = describe(make(noise), problem, rounds, unit=unit, trust=trust, dimension=dimension)
+        failure = described.released(described.most_times, described.different[0])[1]
+        if failure >= delta:
+            raise NoGuarantee(
+                f"rounds may not be drawn as they are accounted for, with a probability of {failure:.2g} in all: no "
+                f"noise makes up for that at δ = {delta:g}"
+            )
         return described.most(delta, accountant)
 
     return least_noise(costs, epsilon, f"δ = {delta:g} after {rounds} rounds", accountant, low, high)

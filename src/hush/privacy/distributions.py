@@ -23,14 +23,15 @@ probability of l. What is left, (1 − γ) TV(P, Q), is no loss at all.
 from collections.abc import Iterable
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, inf, log, log1p, log2, sqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from dp_accounting.pld.pld_pmf import DensePLDPmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import log_ndtr
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
 
 Vector = NDArray[np.float64]
 
@@ -71,7 +72,7 @@ def epsilon_at(distribution: Any, delta: float) -> float:
     return max(_epsilon_at(pmf.to_dense_pmf(), delta) for pmf in {distribution._pmf_remove, distribution._pmf_add})
 
 
-def _epsilon_at(pmf: DensePLDPmf, delta: float) -> float:
+def _epsilon_at(pmf: "DensePLDPmf", delta: float) -> float:
     if pmf._infinity_mass > delta:
         return inf
     losses = pmf._discretization * np.arange(pmf._lower_loss + pmf.size - 1, max(0, pmf._lower_loss - 1), -1)
@@ -101,6 +102,9 @@ def _repeated(part: Part, interval: float, count: int) -> Any:
     around = irfft(rfft(pmf._probs, length) ** count, length)  # place n is at n modulo the length
     probabilities = np.roll(around, -first)[: last - first + 1]
     infinite = TRUNCATED - expm1(count * log1p(-pmf._infinity_mass))
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
     return PrivacyLossDistribution(
         DensePLDPmf(interval, count * pmf._lower_loss + first, probabilities, infinite, True)
     )
@@ -116,6 +120,8 @@ def _log_moments(part: Part, interval: float) -> tuple[Vector, Vector]:
 
 @lru_cache(maxsize=64)
 def _one(part: Part, interval: float) -> Any:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
+
     if part.fixed_size:
         return PrivacyLossDistribution(_subset(part, interval))
     # Add-or-remove whatever the relation is: the multiplier has the relation in it already.
@@ -134,7 +140,7 @@ def subset_profile(noise: float, rate: float, losses: Vector) -> Vector:
     return np.asarray(np.minimum.accumulate(found))
 
 
-def _subset(part: Part, interval: float) -> DensePLDPmf:
+def _subset(part: Part, interval: float) -> "DensePLDPmf":
     """Connect the dots (Doroshenko and others 2022): the only distribution on the grid with h at all its points.
 
     Between them its H_α is a chord of h, and beyond the last it stays: above h. The library's own takes second
@@ -150,6 +156,8 @@ def _subset(part: Part, interval: float) -> DensePLDPmf:
     above = np.maximum(above, 0)
     below = above * np.exp(-losses[1:])
     none = max(0.0, 1 - profile[-1] - np.sum(above) - np.sum(below))
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
+
     return DensePLDPmf(interval, -last, np.concatenate([below[::-1], [none], above]), float(profile[-1]), True)
 
 

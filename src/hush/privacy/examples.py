@@ -20,6 +20,7 @@ from hush.local import (
     PersonalPart,
     Perturbed,
     Scaffold,
+    Weighted,
     output_sensitivity,
 )
 from hush.privacy.cohorts import SIZES_KNOWN
@@ -63,6 +64,11 @@ def _(local: Scaffold, clients: Clients, rounds: int, dimension: int | None) -> 
 @by_rule.register(Normalised)
 def _(local: Normalised, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
     return by_rule(local.inner, clients, rounds, dimension)  # how many steps follows from how many examples are held
+
+
+@by_rule.register(Weighted)
+def _(local: Weighted, clients: Clients, rounds: int, dimension: int | None) -> Guarantee:
+    return by_rule(local.inner, clients, rounds, dimension)  # what a client weighs follows from how many it holds
 
 
 @by_rule.register(Dynamic)

@@ -22,7 +22,10 @@ TRUST = {
     "local": "nobody with the data: the server sees each client's messages, and is honest but curious; one that may "
     "lie needs devices that check what they are told (hush.network.Guard)",
     "sum": "only the sum of a round's messages is ever seen, as secure aggregation has it; who takes part is known",
-    "secret-sum": "only the sum of a round's messages is ever seen, and not even the server knows who took part",
+    "assumed-sum": "only the sum of a round's messages is ever seen, which is assumed: nothing here makes it so; who "
+    "takes part is known",
+    "secret-sum": "only the sum of a round's messages is ever seen, and not even the server knows who took part: both "
+    "are assumed, and nothing here makes them so",
     "air": "nobody but the air: the receiver gets the sum in its own noise and knows who sends; no one hears it better",
     "secret-air": "nobody but the air, and the receiver does not know who sends: it gets the sum in its own noise, and "
     "no one hears it better",
@@ -37,7 +40,7 @@ ON_A_GRID = (
     "noise is discrete and on a grid; a simulation draws it from its seed, a device and a server in the field exactly "
     "(hush.on_device, hush.on_server)"
 )
-NOISE_OF = {"gaussian": FLOATS, "discrete gaussian": ON_A_GRID}
+NOISE_OF = {"gaussian": FLOATS, "discrete gaussian": ON_A_GRID, "skellam": ON_A_GRID}
 NOT_SEEN = "what else a simulation shows, such as losses and norms of updates, is not shown to the adversary"
 
 Releases = tuple[tuple[Release, int], ...]  # each with how often it happens in a round
@@ -247,7 +250,7 @@ def delta_too_large(unit: str, units: int, delta: float) -> str:
 
 def in_words(law: str) -> str:
     """The name of a law of noise with its mathematician's capital."""
-    return law.replace("gaussian", "Gaussian")
+    return law.replace("gaussian", "Gaussian").replace("skellam", "Skellam")
 
 
 def _unique(phases: tuple[Guarantee, ...]) -> list[str]:

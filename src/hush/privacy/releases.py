@@ -4,23 +4,25 @@
 norm and *under the relation in use*: an update clipped at c moves a sum by c when a client is added or removed, by 2c
 when one is replaced. So without sampling the worst pair to tell apart is N(0, z²) and N(1, z²) whatever the relation.
 
-The law of the noise is the Gaussian, or the discrete Gaussian on the integers, in any number of coordinates, where what
-is released is a vector of integers too. Of the latter only Rényi divergences are known to be at most the Gaussian's at
-the same σ/Δ (Canonne, Kamath, Steinke 2020; where it is sampled, at whole orders: `renyi`). Its δ is another in every
-dimension, and no formula covers all of them.
+The law of the noise is the Gaussian, or one on the integers, in any number of coordinates, where what is released is a
+vector of integers too. Of the discrete Gaussian only Rényi divergences are known to be at most the Gaussian's at the
+same σ/Δ (Canonne, Kamath, Steinke 2020; where it is sampled, at whole orders: `renyi`). Its δ is another in every
+dimension, and no formula covers all of them. A Skellam release says its variance and how many numbers there are
+(`Summed`), on which its divergences depend a little.
 
 What has no proof has no number: `NoGuarantee`.
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-import dp_accounting
+from typing import TYPE_CHECKING, Any
 
 from hush.core.check import at_least, integer, known, positive
 
+if TYPE_CHECKING:
+    import dp_accounting
+
 RELATIONS = ("add-or-remove", "replace")
-LAWS = ("gaussian", "discrete gaussian")
+LAWS = ("gaussian", "discrete gaussian", "skellam")
 
 
 class NoGuarantee(ValueError):
@@ -95,6 +97,22 @@ Sampling = Unsampled | Poisson | Subset
 
 
 @dataclass(frozen=True)
+class Summed:
+    """Skellam noise on so many whole numbers: the variance on each, of all clients together.
+
+    >>> Release(2.0, "replace", law="skellam", summed=Summed(variance=400.0, numbers=650)).discrete
+    True
+    """
+
+    variance: float
+    numbers: int
+
+    def __post_init__(self) -> None:
+        positive("variance", self.variance)
+        integer("numbers", self.numbers)
+
+
+@dataclass(frozen=True)
 class Release:
     """One release: noise over sensitivity, what neighbours are, how a unit is sampled, and the law of the noise.
 
@@ -105,6 +123,7 @@ class Release:
     relation: str
     sampling: Sampling = Unsampled()
     law: str = "gaussian"
+    summed: Summed | None = None  # of Skellam noise, and of no other
 
     def __post_init__(self) -> None:
         at_least("noise_multiplier", self.noise_multiplier, 0, largest=float("inf"))
@@ -114,8 +133,12 @@ class Release:
         if not isinstance(self.sampling, Sampling):
             raise ValueError(f"sampling must be Unsampled, Poisson or Subset, found {self.sampling!r}")
         known("law", self.law, LAWS)
+        if (self.law == "skellam") != isinstance(self.summed, Summed):
+            raise ValueError(f"Skellam noise, and no other, says what is Summed; found {self.law!r}, {self.summed!r}")
         if not self.sampled:
             return
+        if self.law == "skellam":
+            raise NoGuarantee("Skellam noise is accounted for without sampling: whoever sums up sees who takes part")
         if isinstance(self.sampling, Poisson) and self.relation != "add-or-remove":
             raise NoGuarantee(
                 f"Poisson sampling is accounted for add-or-remove, found {self.relation!r}: a replaced unit is two "
@@ -135,15 +158,19 @@ class Release:
     @property
     def discrete(self) -> bool:
         """Whether the noise is on the integers."""
-        return self.law == "discrete gaussian"
+        return self.law != "gaussian"
 
-    def event(self, count: int = 1) -> dp_accounting.DpEvent:
+    def event(self, count: int = 1) -> "dp_accounting.DpEvent":
         """So many of these releases, in dp_accounting's words."""
+        import dp_accounting
+
         integer("count", count, 0)
         if count == 0:
             return dp_accounting.NoOpDpEvent()
         if self.noise_multiplier == 0:
             return dp_accounting.NonPrivateDpEvent()
+        if self.law == "skellam":
+            raise NoGuarantee("dp_accounting has no event for Skellam noise; hush.privacy.spent knows it")
         one: dp_accounting.DpEvent = (
             dp_accounting.ZCDpEvent(rho=1 / (2 * self.noise_multiplier**2))
             if self.discrete

@@ -40,6 +40,19 @@ def unsampled(noise_multiplier: float) -> Vector:
     return ORDERS * (0.5 / noise_multiplier / noise_multiplier)
 
 
+def skellam(noise_multiplier: float, variance: float, numbers: int) -> Vector:
+    """A bound on D_α of Skellam noise from itself moved by Δ: Agarwal, Kairouz, Liu 2021, Theorem 3.5, at whole orders.
+
+    αΔ₂²/2µ + min{((2α − 1)Δ₂² + 6Δ₁)/4µ², 3Δ₁/2µ}, µ the variance and z = √µ/Δ₂. Whole numbers of length Δ₂ have
+    Δ₁ ≤ min{√d Δ₂, Δ₂²}.
+    """
+    length = sqrt(variance) / noise_multiplier
+    absolute = min(sqrt(numbers) * length, length**2)
+    squares = ((2 * _WHOLE - 1) * length**2 + 6 * absolute) / (4 * variance**2)
+    found = _WHOLE / (2 * noise_multiplier**2) + np.minimum(squares, 3 * absolute / (2 * variance))
+    return _between((_WHOLE - 1) * found) / (ORDERS - 1)
+
+
 def poisson(noise_multiplier: float, rate: float) -> Vector:
     """D_α of (1 − q)N(0, z²) + qN(1, z²) from N(0, z²), the larger of the two ways round: Mironov, Talwar, Zhang 2019.
 

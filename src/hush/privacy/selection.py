@@ -20,7 +20,6 @@ from functools import cached_property
 from math import exp, expm1, inf, log
 
 import numpy as np
-from scipy.optimize import brentq
 
 from hush.core.check import known, positive
 from hush.privacy import renyi
@@ -73,6 +72,8 @@ class Trials:
         least = log(self.mean)
         if self.law == "geometric":
             return least
+        from scipy.optimize import brentq
+
         # (e^x − 1)/x is below the mean at its logarithm, and above it at twice that and two more.
         return float(brentq(lambda x: expm1(x) / x - self.mean, least, 2 * least + 2, xtol=1e-14, rtol=1e-14))
 

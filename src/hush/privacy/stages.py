@@ -8,18 +8,21 @@ from hush.core.algorithm import Algorithm
 from hush.core.contract import Stage
 from hush.local import ClippedToBroadcast
 from hush.privacy.proofs import Proofs
-from hush.privacy.releases import NoGuarantee
+from hush.privacy.releases import NoGuarantee, exactly
 from hush.server import AdaptingClip
 from hush.uplink import (
     QSGD,
     BFloat16,
     Clip,
+    DiscreteGaussian,
     ErrorFeedback,
     Gaussian,
     GridGaussian,
+    Modular,
     RandomK,
     Rotated,
     Sign,
+    Skellam,
     TernGrad,
     TopK,
 )
@@ -41,6 +44,7 @@ class Sent:
     assumptions: tuple[str, ...] = (CHOSEN,)
     law: str = "gaussian"  # of its own noise
     follows: bool = False  # clipped already, to a bound that the server sends
+    whole: Modular | None = None  # the stage that made whole numbers of it, which only a secure sum may open
 
     @property
     def std(self) -> float:
@@ -104,8 +108,18 @@ def _(stage: GridGaussian, sent: Sent) -> Sent:
     return replace(sent.clipped(stage.bound), variance=float(stage.std) ** 2, law="discrete gaussian")
 
 
+@by_stage.register(Modular)
+def _(stage: Modular, sent: Sent) -> Sent:
+    """It clips by itself, whatever came before: how long its whole numbers are, `modular.longest` says."""
+    _no_grid_yet(sent)
+    if sent.variance > 0 or sent.follows:
+        raise NoGuarantee("whole numbers with noise, of messages with other noise or another bound: not worked out")
+    exactly("noise", stage.noise, DiscreteGaussian, Skellam)
+    return replace(sent.clipped(stage.bound), whole=stage, law=stage.noise.law)
+
+
 def _no_grid_yet(sent: Sent) -> None:
-    if sent.law == "discrete gaussian":
+    if sent.law != "gaussian":
         raise NoGuarantee("noise on a grid, and other noise after it: their joint guarantee is not worked out")
 
 

@@ -15,6 +15,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     # The gradient of the sum over 1,437 examples: a step size of 0.1 for their mean is one of 7e-5 for that.
     "fa_ld": {"lr": 3e-5, "prior": 1.0, "scheme": "II", "per_round": 10, "correlation": 1.0},
     "dp_fedavg": {"population": 20, "clip": 0.5, "noise_multiplier": 0.5},
+    "secure_dp_fedavg": {"population": 20, "clip": 0.5, "noise_multiplier": 0.5, "dimension": 650},
 }
 # What a run of it would be pointless without.
 RUN_NEEDED: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from hush.core.schedules import SCHEDULES
 from hush.local import BATCHES, DIRECTIONS, LOCAL_RULES, ORACLES, Batches, Direction, Oracle
 from hush.models.parts import parted
 from hush.server import SERVER_RULES
-from hush.uplink import STAGES
+from hush.uplink import INTEGER_NOISES, STAGES, IntegerNoise
 
 REQUIRED = object()  # the default of a field that has none
 
@@ -28,6 +28,7 @@ TABLES: dict[type, dict[str, Any]] = {
     Oracle: ORACLES,
     Stage: STAGES,
     Grid: {"grid": Grid},
+    IntegerNoise: INTEGER_NOISES,
     LocalOptimiser: {"local_optimiser": LocalOptimiser},
     Channel: CHANNELS,
     Fading: FADINGS,

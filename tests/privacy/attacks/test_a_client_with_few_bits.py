@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -67,13 +68,16 @@ def test_who_retires_is_within_the_guarantee_of_who_does_not(std):
         assert (deltas(epsilons, std, memory) <= most * (1 + 1e-3)).all()
 
 
+@jax.jit
+def drawn(key, remaining):
+    return draw(hush.Algorithm(Poisson(0.4), SGD), key, Population([5] * 12), 0, remaining)
+
+
 @settings(max_examples=50)
 @given(left=st.lists(st.integers(0, 3), min_size=12, max_size=12), number=st.integers(0, 1000))
 def test_what_the_others_weigh_does_not_change(left, number):
     """1/(qN) for whoever comes, by a plain loop over who was drawn and may still send."""
-    phase = hush.Algorithm(Poisson(0.4), SGD)
-    population, key = Population([5] * 12), root(number)
-    free, found = (draw(phase, key, population, 0, remaining) for remaining in (None, jnp.array(left)))
+    free, found = (drawn(root(number), remaining) for remaining in (None, jnp.array(left)))
     willing = [client for client in free.ids[free.active].tolist() if left[client] > 0]
     assert found.ids[found.active].tolist() == willing
     np.testing.assert_allclose(found.weights, np.where(found.active, 1 / (0.4 * 12), 0), rtol=1e-6)

@@ -35,7 +35,7 @@ def algorithm(cohort, uplink=CLIP, channel=None, **slots):
 @pytest.mark.parametrize("cohort", [Poisson(0.2, "equal"), Uniform(SIZE, "equal"), Cyclic(SIZE)])
 def test_who_sees_the_sum_sees_who_is_in_it(cohort):
     """The server subtracts what it knows of the others: left is one client, moved by 2c/P, in the noise of the sum."""
-    description = describe(algorithm(cohort), POPULATION, 10, trust="sum")
+    description = describe(algorithm(cohort), POPULATION, 10, trust="assumed-sum")
     z = STD / (2 * 1.0 / SIZE)
     for times in (1, 3):
         taken = np.zeros((1, CLIENTS), int)
@@ -49,7 +49,7 @@ def test_who_sees_the_sum_sees_who_is_in_it(cohort):
 
 @pytest.mark.parametrize("cohort", [Poisson(0.2, "equal"), Uniform(SIZE, "equal")])
 def test_a_secret_cohort_is_an_assumption_that_is_printed(cohort):
-    seen, secret = (describe(algorithm(cohort), POPULATION, 10, trust=trust) for trust in ("sum", "secret-sum"))
+    seen, secret = (describe(algorithm(cohort), POPULATION, 10, trust=trust) for trust in ("assumed-sum", "secret-sum"))
     assert seen.first.of(0)[0][0].sampling == Unsampled()
     assert secret.first.of(0)[0][0].sampling.rate == pytest.approx(0.2)
     told = [any("kept secret" in text for text in each.table(DELTA).values()) for each in (seen, secret)]
@@ -83,7 +83,7 @@ def test_noise_of_the_clients_is_calibrated_without_that_credit():
     made = hush.dp_fedavg(
         SIZE, CLIENTS, clip=1.0, epsilon=3.0, delta=DELTA, rounds=12, draw="uniform", noise="client", steps=1
     )
-    found = describe(made, POPULATION, 12, trust="sum").epsilons(12, np.full((1, CLIENTS), 12), DELTA).max()
+    found = describe(made, POPULATION, 12, trust="assumed-sum").epsilons(12, np.full((1, CLIENTS), 12), DELTA).max()
     assert 2.95 < found <= 3.0
     with pytest.raises(NoGuarantee, match="number of clients of a round is random"):
         hush.dp_fedavg(SIZE, CLIENTS, clip=1.0, epsilon=3.0, delta=DELTA, rounds=12, noise="client")
@@ -95,7 +95,7 @@ def test_noise_that_the_server_adds_does_not_protect_from_it():
     made = hush.Algorithm(Cyclic(SIZE), SGD, (Clip(1.0),), server=server)
     assert describe(made, POPULATION, 10).first.trust == "server"
     with pytest.raises(NoGuarantee, match="added by a trusted server"):
-        describe(made, POPULATION, 10, trust="sum")
+        describe(made, POPULATION, 10, trust="assumed-sum")
 
 
 def test_nobody_retires_where_the_others_count_on_it():
@@ -103,7 +103,7 @@ def test_nobody_retires_where_the_others_count_on_it():
     problem = hush.tasks.digits(clients=5)
     made = hush.Algorithm(Uniform(4, "equal"), SGD, (Clip(1.0), Gaussian(1.0)))
     with pytest.raises(ValueError, match="when_spent must be 'stop'"):
-        hush.run(made, problem, 5, trust="sum", epsilon=50.0, when_spent="retire", progress=False)
+        hush.run(made, problem, 5, trust="assumed-sum", epsilon=50.0, when_spent="retire", progress=False)
     assert hush.run(made, problem, 2, trust="local", epsilon=50.0, when_spent="retire", progress=False).status
 
 

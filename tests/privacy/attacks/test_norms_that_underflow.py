@@ -42,7 +42,7 @@ def test_an_example_with_a_tiny_error_and_a_huge_input(huge):
         problem = hush.tasks.arrays(x, np.zeros(3, int), np.zeros(3, int), model=model)
         params, data = problem.init(root(0)), problem.client(0)
         oracle = ClippedPerExample(bound)  # without noise, to see what noise has to hide
-        step[name] = oracle(root(0), params, jnp.arange(3), jnp.full(3, 1 / 3), data)
+        step[name] = jax.jit(oracle)(root(0), params, jnp.arange(3), jnp.full(3, 1 / 3), data)
 
     moved = length(jax.tree.map(jnp.subtract, step["neighbour"], step["ordinary"]))
     proved = 2 * bound / 3

@@ -16,10 +16,11 @@ from hush.audits.pairs.program import Program
 from hush.audits.pairs.seen import MESSAGES, PUBLISHED, RECEIVED, SEES, Seen, watched
 from hush.channel import Each, Noisy
 from hush.core.algorithm import Algorithm, InTurn
-from hush.core.contract import Channel, Cohort, ServerRule
-from hush.core.keys import at, root
+from hush.core.contract import Channel, Cohort, Info, ServerRule, Stage, State
+from hush.core.keys import Key, at, root
 from hush.core.plain import Digital
-from hush.core.problem import Population
+from hush.core.problem import Population, Vector
+from hush.core.summing import Summable
 from hush.server import CorrelatedNoise
 
 MOST_NUMBERS, NUMBERS_OF_ALL = 128, 4096  # that attacks are fitted to: of a round, and of all rounds
@@ -122,14 +123,15 @@ def arena(
         elif not alone:
             replaced = claim.relation == "replace"
             cohort = OnePlace(phase.cohort, 1.0, canary, forced[index], replaced)
-        channel, server = phase.channel, phase.server
+        channel, server, uplink = phase.channel, phase.server, phase.uplink
         if alone:
             channel, server = Each() if what == MESSAGES else Digital(), _of_one(server)
+            uplink = tuple(Opened(stage) if isinstance(stage, Summable) else stage for stage in uplink)
         elif what == RECEIVED and claim.trust == "server":
             channel = _without_noise(channel)  # which the server adds to what it has seen
         local = Turning(phase.local)
         server = watched(local, server, index, dimension, rounds, what)
-        phases.append(Algorithm(cohort, local, phase.uplink, channel, server))
+        phases.append(Algorithm(cohort, local, uplink, channel, server))
     problem = crafted(everyone, dimension, unit=claim.unit, canary=canary, alone=not whole)
     made = phases[0] if len(phases) == 1 else InTurn(tuple(phases))
     return Arena(made, problem, claim.relation, rounds, whole, adversary == "final model")
@@ -141,6 +143,15 @@ def _noise_on_the_sum(phase: Algorithm) -> bool:
     while server is not None and not isinstance(server, CorrelatedNoise):
         server = getattr(server, "inner", None)
     return isinstance(phase.channel, Noisy) or server is not None
+
+
+class Opened(Stage):
+    """A code that only a sum is to be opened of, opened by itself: what is seen of a client without that sum."""
+
+    inner: Summable
+
+    def __call__(self, key: Key, vector: Vector, state: State) -> tuple[Vector, State, Info]:
+        return self.inner(key, vector, state)
 
 
 def _of_one(server: ServerRule) -> ServerRule:

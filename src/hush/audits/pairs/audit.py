@@ -164,7 +164,7 @@ def _forced(
     """
     if asked is not None or description is None:
         return [bool(asked)] * len(algorithm.phases)
-    if claim.trust not in ("sum", "air"):
+    if claim.trust not in ("sum", "assumed-sum", "air"):
         return [False] * len(algorithm.phases)
     size = _worst_size(description, claim.delta) or description.different[0]
     no_less = claim.epsilon >= (1 - 1e-6) * description.epsilon(description.most_times, size, claim.delta)

@@ -39,6 +39,11 @@ class Attacked(Cohort):
     canary: int = eqx.field(static=True)
     forced: bool = eqx.field(static=True)
 
+    @property
+    def weighting(self) -> str:
+        """As `inner` weighs clients, which a secure sum asks for."""
+        return str(getattr(self.inner, "weighting", "examples"))
+
     def drawn(self, key: Key, everyone: Population, number: int | jax.Array) -> tuple[Draw, jax.Array]:
         """What `inner` draws, and which places are the canary's."""
         found = self.inner(key, everyone, number)
