@@ -1,20 +1,24 @@
 """The alignment paper: quickly on the embedded digits; its settings, and verdicts that follow from numbers."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hush.app import paper
-from hush.papers.alignment.page import SCHEMES, SETTINGS, AlignmentLab, Trial, _claims, digital
+from hush.papers.alignment.digital import digital
+from hush.papers.alignment.lab import SCHEMES, SETTINGS, AlignmentLab, Trial
+from hush.papers.alignment.page import claims_of, surely_below
+from hush.papers.keeping import Runs
 
 
 @pytest.mark.slow
 def test_the_figures_quickly(tmp_path):
-    paper.reproduce("alignment", None, True, tmp_path)
+    paper.reproduce("alignment", None, True, tmp_path, tmp_path / "kept")
     page = (tmp_path / "alignment.md").read_text()
     for part in ("Figure 2: homogeneous clients", "Figure 3: near and far clients", "alignment is worst", "a trial of"):
         assert part in page
-    assert {path.stem for path in (tmp_path / "alignment").glob("*.png")} == {"figure-2", "figure-3"}
+    assert {path.stem for path in (tmp_path / "alignment").glob("*.png")} == {
+        f"figure-{number}-{kind}-L1" for number in (2, 3) for kind in ("printed", "best")
+    }
 
 
 def test_the_papers_settings():
@@ -28,9 +32,10 @@ def test_the_papers_settings():
 @pytest.mark.slow
 def test_analogue_and_digital_have_the_same_channel_and_energy():
     """The capacity a second way: with so little power it is the energy that arrives over 2 ln 2 · N0."""
-    lab = AlignmentLab(quick=True, say=str)
+    lab = AlignmentLab(quick=True, runs=Runs(say=str))
     section = digital(lab)
-    uses = lab.records(Trial("full power", "homogeneous"))["channel_uses"].max()
+    trial = Trial("full power", "homogeneous")
+    uses = lab.records(trial, [lab.tuned(trial).rate], lab.reported)["channel_uses"].max()
     assert f"{uses:,.0f} real uses" in section.text
     energy = lab.rounds * 10 * 10**0.5 * (0.5**2 + 0.01)
     said = float(section.text.split("it can send ")[1].split(" bits")[0].replace(",", ""))
@@ -39,13 +44,22 @@ def test_analogue_and_digital_have_the_same_channel_and_energy():
 
 
 def test_verdicts_follow_from_numbers():
-    names = list(SCHEMES)
-    table = pd.DataFrame({"η = 0.01": [10.0, 50, 50.5, 60, 51], "best %": [10.0, 90, 90, 89, 91]}, index=names)
-    worst, alike, best = _claims(table, "heterogeneous", True)
+    """Five repetitions with a deviation of about a point: standard errors of a difference are about 0.7."""
+    spread = np.array([-1.2, -0.5, 0.0, 0.5, 1.2])
+    printed = dict(zip(SCHEMES, (10 + spread, 50 + spread, 50.5 + spread, 60 + spread, 51 + spread), strict=True))
+    best = dict(zip(SCHEMES, (10 + spread, 90 + spread, 90 + spread, 89 + spread, 91 + spread), strict=True))
+    places = {"at the printed η": printed, "at the best η": best}
+    worst, alike, top = claims_of("heterogeneous", "here", places)
     assert (worst.verdict, alike.verdict) == ("holds", "holds")
-    assert best.verdict == "only when at the paper's η"
-    first, second = _claims(table, "homogeneous", True)
-    assert first.verdict == "holds"
-    assert second.verdict == "does not hold"
-    with pytest.raises(KeyError):
-        _claims(table.drop(index="alignment"), "homogeneous", True)
+    assert top.verdict == "only when at the printed η"
+    first, second = claims_of("homogeneous", "here", places)
+    assert (first.verdict, second.verdict) == ("holds", "does not hold")
+    del best["biased, r = 2"]
+    assert claims_of("heterogeneous", "here", {"at the best η": best})[-1].text.startswith("here: least squares")
+    assert surely_below(50 + spread, 52 + spread)
+    assert not surely_below(50 + spread, 51 + spread)
+
+
+def test_every_search_begins_somewhere():
+    guesses = {Trial("full power", "homogeneous", bound=L, noise_variance=N0).guess for L in (0.1, 1) for N0 in (1, 4)}
+    assert sorted(guesses) == pytest.approx([0.02, 0.04, 0.2, 0.4])

@@ -3,25 +3,29 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hush.app import paper
+from hush.papers.fa_ld.best_steps import Course, best_rounds, inner, share_holds, targets
 from hush.papers.fa_ld.checks import temperature_of, z_scores
-from hush.papers.fa_ld.images import _claims
+from hush.papers.fa_ld.compared import bootstrap, claims, depends, judge_named, surely
+from hush.papers.fa_ld.images import _problem
 from hush.papers.fa_ld.lab import LangevinLab, Setting, Walk, first_within
 from hush.papers.fa_ld.private import _by_theorem
+from hush.papers.keeping import Runs
+from hush.posterior import scores, wasserstein
+from hush.theory import langevin_gaussian
 
 
 @pytest.fixture(scope="module")
 def lab():
-    return LangevinLab(quick=True, say=str)
+    return LangevinLab(quick=True, runs=Runs(say=str))
 
 
 @pytest.mark.slow
 def test_the_figures_quickly(tmp_path):
     """The claim that simulated moments are the exact ones is in the page: here it must hold (fixed seed)."""
-    paper.reproduce("fa-ld", None, True, tmp_path)
+    paper.reproduce("fa-ld", None, True, tmp_path, tmp_path / "kept")
     page = (tmp_path / "fa-ld.md").read_text()
     for part in (
         "Figure 1 (b): heterogeneity",
@@ -30,7 +34,7 @@ def test_the_figures_quickly(tmp_path):
         "a trial of",
     ):
         assert part in page
-    verdict = next(line for line in page.splitlines() if line.startswith("| the simulated moments are those"))
+    verdict = next(line for line in page.splitlines() if line.startswith("| Gaussian target: simulated moments are"))
     assert "| holds |" in verdict
     assert (tmp_path / "fa-ld" / "figure-1de.png").exists()
 
@@ -80,22 +84,74 @@ def test_a_temperature_is_a_mean_over_chains_and_looks():
     assert error == pytest.approx(4 * np.sqrt(2 / (2 * 5 * 400)), rel=0.2)
 
 
-def test_verdicts_on_images_follow_from_numbers():
-    table = pd.DataFrame(
-        {
-            "data": "MNIST",
-            "K": [1, 10, 100],
-            "accuracy": [0.8, 0.9, 0.91],
-            "brier": [0.3, 0.1, 0.2],
-            "ece": [0.1, 0.2, 0.3],
-        }
-    )
-    worst, depends = _claims(table, "MNIST", warm=False)
-    assert worst.verdict == "only when judged by accuracy, judged by brier"
-    assert depends.verdict == "holds"
-    assert "accuracy: K = 100, brier: K = 10, ece: K = 1" in depends.evidence
-    worst, depends = _claims(table.assign(ece=[0.9, 0.2, 0.3]), "MNIST", warm=True)
-    assert worst.verdict == "holds"
+@pytest.mark.parametrize(("steps", "lr"), [(1, 9e-7), (10, 2e-7)])
+def test_the_course_in_closed_form_is_the_recursion(steps, lr):
+    """Distances round by round, and the first round within one of them."""
+    target = targets(1)[0]
+    law = langevin_gaussian.moments(target, 60, steps, lr)
+    told = [
+        wasserstein.between_gaussians(mean, covariance, target.mode, target.covariance())
+        for mean, covariance in zip(*law, strict=True)
+    ]
+    course = Course(target, steps, lr)
+    np.testing.assert_allclose(course.distances(np.arange(61)), told, rtol=1e-6, atol=1e-12)
+    needed = course.rounds_to(np.array([told[20], 1e-9]))
+    assert needed == pytest.approx([20, np.inf], rel=1e-6)
+
+
+def test_the_best_step_size_is_better_than_any_of_a_fine_grid():
+    target = targets(1)[0]
+    accuracy = np.array([0.2 * np.sqrt(np.trace(target.covariance()))])
+    largest = 1.99 / np.linalg.eigvalsh(target.hessians).max()
+    fine = [Course(target, 3, rate).rounds_to(accuracy)[0] for rate in largest / 1.02 ** np.arange(120)]
+    assert best_rounds(target, 3, accuracy)[0] == pytest.approx(min(fine), rel=5e-3)
+
+
+def test_an_inner_best_and_its_share():
+    assert inner(np.array([2.0, 1.0, 1.2]))
+    assert not inner(np.array([2.0, 1.0, 1.05]))
+    assert not inner(np.array([1.0, 2.0, 3.0]))
+    assert share_holds(16, 20)
+    assert not share_holds(13, 20)  # Wilson's interval goes down to 0.43
+
+
+def test_a_bootstrap_has_the_scores_and_their_errors():
+    """Means over draws are the scores themselves; of accuracy the deviation is that of a share, √(p(1 − p)/n)."""
+    draws = np.random.default_rng(0)
+    answers = draws.integers(0, 3, 900)
+    chains = draws.dirichlet([1.0, 1.0, 1.0], (1, 900))
+    found = bootstrap({1: chains, 2: chains}, answers)
+    told = scores(chains[0], answers)
+    assert found["accuracy"][1].mean() == pytest.approx(told["accuracy"], abs=2e-3)
+    assert -found["brier"][1].mean() == pytest.approx(told["brier"], abs=5e-3)
+    assert -found["ece"][1].mean() == pytest.approx(told["ece"], abs=2e-2)  # a draw's own gaps add to it
+    p = told["accuracy"]
+    assert found["accuracy"][1].std() == pytest.approx(np.sqrt(p * (1 - p) / 900), rel=0.1)
+    np.testing.assert_array_equal(found["ece"][1], found["ece"][2])  # the same examples for all K
+
+
+def test_verdicts_on_images_follow_from_draws():
+    noise = np.random.default_rng(0).normal(size=1000)
+    level = lambda value: value + 0.01 * noise  # noqa: E731
+    drawn = {"accuracy": {1: level(0.8), 10: level(0.9), 20: level(0.95)}, "brier": {1: level(-0.3), 10: level(-0.1)}}
+    drawn["brier"][20] = -0.1 + 0.01 * noise[::-1]
+    assert surely(drawn["accuracy"][10], drawn["accuracy"][1])
+    assert judge_named((20,), drawn["accuracy"]) == "holds"
+    assert judge_named((10,), drawn["accuracy"]) == "does not hold"
+    assert judge_named((10,), drawn["brier"]) == "cannot be told apart from K = 20"
+    assert not depends(drawn)
+    assert depends(drawn | {"ece": {1: level(0.9), 10: level(0.95), 20: level(0.8)}})
+    worst, _, named = claims("MNIST", "here", drawn, {"accuracy": (10, 20)})
+    assert (worst.verdict, named.verdict) == ("holds", "holds")
+    assert named.text == "MNIST, here: the best K for accuracy is 10 or 20"
+
+
+def test_step_sizes_are_chosen_on_examples_that_no_client_holds(lab):
+    tuning, whole = _problem(lab, "digits", True), _problem(lab, "digits")
+    held_out = {bytes(image) for image in np.asarray(tuning.test.x)}
+    assert not held_out & {bytes(image) for image in np.asarray(tuning.train.x)[np.asarray(tuning.index)]}
+    assert held_out <= {bytes(image) for image in np.asarray(whole.train.x)}
+    assert len(tuning.test.y) == round(0.1 * whole.population.examples)
 
 
 def test_the_theorems_epsilon_falls_with_the_noise():

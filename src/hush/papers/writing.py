@@ -74,7 +74,7 @@ class Paper:
     title: str
     about: str
     experiments: dict[str, Callable[..., Section]]
-    lab: Callable[..., Lab]  # (quick, say) -> where its runs are made
+    lab: Callable[..., Lab]  # (quick, runs) -> where its runs are made
     not_quick: tuple[str, ...] = ()  # left out of a quick look at the whole
 
 

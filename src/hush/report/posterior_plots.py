@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from scipy.stats import gaussian_kde, norm
 
 from hush.posterior.samples import Posterior
 from hush.report.reliability import reliability_diagram
@@ -137,6 +136,8 @@ def _expected(reference: Reference, number: int, limits: tuple[float, float]) ->
         return found
     mean, spread = float(np.asarray(reference[0])[number]), float(np.sqrt(np.asarray(reference[1])[number, number]))
     places = np.linspace(min(limits[0], mean - 3 * spread), max(limits[1], mean + 3 * spread), CURVE)
+    from scipy.stats import norm
+
     return places, norm.pdf(places, mean, spread)
 
 
@@ -147,6 +148,8 @@ def _smooth(values: Array) -> tuple[Array, Array] | None:
         return None
     margin = 0.15 * np.ptp(thinned)
     places = np.linspace(thinned.min() - margin, thinned.max() + margin, CURVE)
+    from scipy.stats import gaussian_kde  # which takes a good part of a second to load
+
     return places, gaussian_kde(thinned)(places)
 
 

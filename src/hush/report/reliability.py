@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from hush.report.style import FONT, INK, PALETTE, PAPER, SOFT, Drawing, drawing, dress
 
@@ -135,7 +135,7 @@ def _faint(colour: str) -> tuple[str, float]:
 
 def _wilson(right: Array, count: Array) -> tuple[Array, Array]:
     """Wilson's interval for the chance behind a share of successes, at the level BELIEF."""
-    z = norm.ppf((1 + BELIEF) / 2)
+    z = ndtri((1 + BELIEF) / 2)
     centre = (right + z**2 / (2 * count)) / (1 + z**2 / count)
     reach = z / (1 + z**2 / count) * np.sqrt(right * (1 - right) / count + z**2 / (4 * count**2))
     return np.maximum(centre - reach, 0), np.minimum(centre + reach, 1)

@@ -7,7 +7,6 @@ large models where there is a GPU, and the page of their kept runs anywhere.
 
 import hashlib
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,14 +21,15 @@ from hush.algorithms import ce_fedavg, dp_fedavg
 from hush.channel import Noisy
 from hush.core.algorithm import Algorithm
 from hush.core.problem import Problem
+from hush.papers.clipping.kept import Kept
+from hush.papers.held_out import tested_on_held_out
+from hush.papers.keeping import MADE, READ, Runs, has_ended
 from hush.runs.errors import Diverged
 from hush.runs.run import run
-from hush.store.reading import began, load_records, load_status, load_table
-from hush.store.records import final
-
-Say = Callable[[str], None]
+from hush.store.reading import began
 
 SMALL = ("mlp", "lenet5")  # what a CPU runs in minutes
+HOUR = ("mlp",)  # what two cores run in an hour at the paper's own settings
 MODELS = ("mlp", "lenet5", "alexnet", "mobilenet_v2", "resnet18")
 NAMES = {
     "mlp": "MLP",
@@ -42,7 +42,12 @@ NAMES = {
 RATES = {"mlp": 0.1, "lenet5": 0.1, "alexnet": 0.02, "mobilenet_v2": 0.05, "resnet18": 0.05, "softmax": 0.3}
 DELTA = 1e-5
 HALF = 0.5  # of the mean length of an update, the paper's clipping bound
+LATER = ("lr", "held_out", "seeds")  # settings that are no part of a run's mark where they are not given
 NEVER = 1e9  # a bound that nothing reaches: FedAvg as the same program
+
+
+class NotHere(Exception):
+    """A long run that is neither kept nor published, and is not to be made on this machine."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,9 @@ class Case:
     rounds: int = 100
     clip: float | None = None
     epsilon: float | None = None
+    lr: float | None = None  # where it is not the model's of RATES
+    held_out: float | None = None  # a share of the training set that nobody holds, to be tested on instead
+    seeds: int | None = None  # repetitions, where they are not the lab's
 
     @property
     def plain(self) -> "Case":
@@ -75,7 +83,7 @@ class Case:
 
     def algorithm(self) -> Algorithm:
         """FedAvg, CE-FedAvg (Algorithm 2) or DP-FedAvg (Algorithm 3) with one pair of step sizes."""
-        shared: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "lr": RATES[self.model]}
+        shared: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "lr": self.lr or RATES[self.model]}
         if self.epsilon is None:
             return ce_fedavg(self.clients, clip=NEVER if self.clip is None else self.clip, **shared)
         asked: dict[str, Any] = {"epsilon": self.epsilon, "delta": DELTA, "rounds": self.rounds}
@@ -84,10 +92,11 @@ class Case:
     def problem(self) -> Problem:
         """Clients of equal size; there may be fewer examples than they ask for, who then share some."""
         kind = {"overlap": self.population * self.examples > 50_000} if self.iid else {"dominant_classes": 2}
-        options = {} if self.data == "digits" else {"standardise": self.data == "cifar10"}
-        made: Problem = tasks.TASKS[self.data](
-            self.population, examples_per_client=self.examples, model=self.model, **kind, **options
-        )
+        options: dict[str, Any] = {} if self.data == "digits" else {"standardise": self.data == "cifar10"}
+        options |= kind | {"examples_per_client": self.examples, "model": self.model}
+        if self.held_out is not None:
+            return tested_on_held_out(self.data, self.held_out, self.population, **options)
+        made: Problem = tasks.TASKS[self.data](self.population, **options)
         return made
 
     @property
@@ -95,37 +104,25 @@ class Case:
         """For a folder and a line of progress."""
         what = "fedavg" if self.clip is None else "clipped" if self.epsilon is None else f"dp-{self.epsilon:g}"
         spread = "iid" if self.iid else "mixture"
-        marked = asdict(self) | {"lr": RATES[self.model]}
-        marks = hashlib.sha1(json.dumps(marked, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.model}-{self.data}-{spread}-{self.clients}of{self.population}-{what}-{marks}"
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a finished run left in its folder."""
-
-    records: pd.DataFrame
-    updates: pd.DataFrame
-    status: dict[str, Any]
+        return f"{self.model}-{self.data}-{spread}-{self.clients}of{self.population}-{what}-{self.marks}"
 
     @property
-    def diverged(self) -> bool:
-        """Whether every repetition met a number that is not finite."""
-        return self.status["status"] == "diverged"
-
-    def final(self, column: str) -> float:
-        """The mean over repetitions at the end; not a number for a run that diverged."""
-        return float("nan") if self.diverged else float(final(self.records)[column].mean())
+    def marks(self) -> str:
+        """A short name of all settings: whether a run is kept is asked before its data is made."""
+        said = {name: value for name, value in asdict(self).items() if value is not None or name not in LATER}
+        marked = said | {"lr": self.lr or RATES[self.model]}
+        return hashlib.sha1(json.dumps(marked, sort_keys=True).encode()).hexdigest()[:8]
 
 
 @dataclass
 class ClippingLab:
-    """Runs of cases, each in a folder of its own under `keep`."""
+    """Runs of cases, each in a folder of its own, which goes on where it was cut short."""
 
     quick: bool = False
-    say: Say = print
-    keep: Path = Path("runs/papers/clipping-runs")
+    runs: Runs = field(default_factory=lambda: Runs(Path("runs/papers/kept/clipping")))
+    said: str | None = None  # what its runs are made with, where that is not the same for all pages
     _problems: dict[str, Problem] = field(default_factory=dict)
+    _here: set[Case] = field(default_factory=set)  # what was read or made for this page
 
     @property
     def repetitions(self) -> int:
@@ -134,6 +131,8 @@ class ClippingLab:
     @property
     def words(self) -> str:
         """What the numbers were made with."""
+        if self.said is not None:
+            return self.said
         if self.quick:
             return "scikit-learn's digits, 24 clients, few rounds: a trial of the code"
         return (
@@ -149,10 +148,19 @@ class ClippingLab:
         small: dict[str, Any] = {"model": "softmax", "data": "digits", "population": 24, "clients": 6, "examples": 50}
         return replace(case, **small, steps=8, batch=16, rounds=20)
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether there is more here than a CPU."""
+        return jax.default_backend() != "cpu"
+
+    def keeps(self, case: Case) -> bool:
+        """Whether this very run has ended and is kept, or was published."""
+        return has_ended(self._folder(case)) or has_ended(self._published(case))
+
     def can(self, case: Case) -> bool:
         """Whether this machine is to run it, or has it already."""
-        able = self.quick or case.model in SMALL or jax.default_backend() != "cpu"
-        return able or self._finished(self.keep / self.shrunk(case).name)
+        able = self.quick or case.model in SMALL or self.on_gpu
+        return able or self.keeps(self.shrunk(case))
 
     def has(self, model: str, data: str) -> bool:
         """Whether both kinds of data can be run here, or were; CIFAR-10 not where there is no GPU and nothing kept."""
@@ -160,26 +168,34 @@ class ClippingLab:
         return both and (self.quick or data == "mnist" or self.can(base("alexnet", data, True)))
 
     def __call__(self, case: Case) -> Kept:
-        """A run that is kept, gone on with, or made now."""
+        """A run that is kept, gone on with, or made now; a case with seeds of its own is a long run."""
         case = self.shrunk(case)
-        folder, small = self.keep / case.name, case.model in (*SMALL, "softmax")
-        if not self._finished(folder):
-            self.say(case.name)
+        folder, small = self._folder(case), case.model in (*SMALL, "softmax")
+        long_and_not_here = case.seeds is not None and not (self.on_gpu or (self.runs.long and case.model in HOUR))
+        again = self.runs.fresh and case not in self._here and not long_and_not_here
+        if again or not self.keeps(case):
+            if long_and_not_here:
+                raise NotHere(case.name)
+            self.runs.say(case.name)
             with suppress(Diverged):  # which is a result, and stands in the folder
                 run(
                     case.algorithm(),
                     self._problem(case),
                     case.rounds,
-                    repetitions=self.repetitions if small else 1,
-                    evaluate_every=max(1, case.rounds // (20 if small else 5)),
+                    repetitions=case.seeds or (self.repetitions if small else 1),
+                    evaluate_every=max(1, case.rounds // (20 if small or case.seeds else 5)),
                     delta=DELTA,
                     watch=case.epsilon is None,
                     folder=folder,
-                    resume=began(folder),
+                    resume=began(folder) and not again,
+                    replace=again,
                     progress=False,
                 )
-        updates = load_table(folder, "updates.parquet")
-        return Kept(load_records(folder), pd.DataFrame() if updates is None else updates, load_status(folder))
+            self.runs.note(case.name, case.marks, MADE)
+        elif case not in self._here:
+            self.runs.note(case.name, case.marks, READ)
+        self._here.add(case)
+        return self._kept(case)
 
     def clipped(self, case: Case) -> Case:
         """The case with the paper's bound: half the mean length of an update of a run without clipping.
@@ -197,9 +213,22 @@ class ClippingLab:
             self._problems[described] = case.problem()
         return self._problems[described]
 
-    @staticmethod
-    def _finished(folder: Path) -> bool:
-        return load_status(folder).get("status") in ("finished", "diverged")
+    def _folder(self, case: Case) -> Path:
+        assert self.runs.folder is not None
+        return self.runs.folder / case.name
+
+    def _published(self, case: Case) -> Path:
+        return self._folder(case) if self.runs.published is None else self.runs.published / case.name
+
+    def _kept(self, case: Case) -> Kept:
+        """What a page needs of a run: from its folder, and published if it took long; or as it was published."""
+        folder, published = self._folder(case), self._published(case)
+        if not has_ended(folder):
+            return Kept.read(published)
+        kept = Kept.read(folder)
+        if case.seeds is not None and published != folder:
+            kept.write(published, whole=case.clip is None and case.held_out is None)
+        return kept
 
 
 VARIED = ("clients", "steps", "batch", "rounds", "clip", "epsilon")

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from hush.papers.drawing import beside
+from hush.papers.fa_ld.best_steps import inner
 from hush.papers.fa_ld.lab import LangevinLab, Setting, Walk, first_within
 from hush.papers.writing import Picture, Section, judged, only_when
 from hush.posterior import wasserstein
@@ -17,7 +19,6 @@ from hush.theory.langevin import Constants, best_local_steps, effective_temperat
 Array = np.ndarray[Any, Any]
 DIFFERENT = {"heterogeneity": 0.001, "shapes": 0.3}  # clients whose means and covariances both differ
 ERROR_RATE = 0.01
-FINER = 1.2  # the factor between step sizes that are tried
 MOMENTS = ("θ₁", "θ₂", "θ₁²", "θ₁θ₂", "θ₂²")
 
 
@@ -55,7 +56,7 @@ def recursion(lab: LangevinLab) -> Section:
         "at while they still move. A z is how many standard errors a simulated moment is from the exact one."
     )
     claim = judged(
-        "the simulated moments are those of the exact recursion, within their error bars (not in the paper)",
+        "Gaussian target: simulated moments are those of the exact recursion, within error bars (not in the paper)",
         chance > ERROR_RATE,
         f"{every.size} moments: largest |z| {every.max():.2f}, as large by chance in {100 * chance:.0f} % of runs; "
         f"{100 * np.mean(every < 1.96):.0f} % within 1.96",
@@ -96,18 +97,22 @@ def temperature(lab: LangevinLab) -> Section:
     )
     claims = [
         judged(
-            "simulated temperatures are the exact ones, within their error bars (not in the paper)",
+            "Gaussian target: simulated temperatures are the exact ones, within error bars (not in the paper)",
             chance > ERROR_RATE,
             f"largest |z| {z.max():.2f} of {len(z)}, as large by chance in {100 * chance:.0f} % of runs",
         ),
         judged(
-            "with clients that are alike, the corrected formula gives the temperature (not in the paper)",
+            "Gaussian target: for clients alike, the corrected formula gives the temperature (not in the paper)",
             off < 0.02,
             f"at most {100 * off:.1f} % off the exact one",
         ),
-        judged("partial participation heats by ρ² + N(1 − ρ²)", far < 1.5, f"printed over exact up to {far:.1f}"),
+        judged(
+            "Gaussian target: partial participation heats by ρ² + N(1 − ρ²)",
+            far < 1.5,
+            f"printed over exact up to {far:.1f}",
+        ),
         only_when(
-            "noise that is shared, ρ = 1, takes the bias away",
+            "Gaussian target: noise that is shared, ρ = 1, takes the bias away",
             [bool(abs(value - 1) < 0.05) for value in correlated["exact"]],
             [f"clients {row.clients}, scheme {row.scheme}" for row in correlated.itertuples()],
             "exact at ρ = 1: " + ", ".join(f"{value:.3f}" for value in correlated["exact"]),
@@ -137,7 +142,7 @@ def _temperature_row(lab: LangevinLab, setting: Setting, walk: Walk) -> dict[str
 
 
 def u_shape(lab: LangevinLab) -> Section:
-    """A real best K: clients with different covariances, at one step size and at the best for each K."""
+    """A real best K at one step size: clients with different covariances."""
     steps = (1, 3, 10, 30, 100, 300, 1000)
     setting = Setting(shapes=0.3)
     problem = lab.target(setting)
@@ -150,15 +155,12 @@ def u_shape(lab: LangevinLab) -> Section:
         here = replace(setting, steps=K)
         walk = lab.walk(here, 6_000, 200)
         table = lab.distances(here, walk)
-        best, rate = _best_rate(lab, here, accuracy, L)
         rows.append(
             {
                 "K": K,
                 "rounds, η = 1e-7": first_within(table, "simulated", accuracy),
                 "exact": _exact_rounds(lab, here, accuracy),
                 "settled W2 / spread": lab.settled(here) / spread,
-                "rounds, best η (exact)": best,
-                "best η": rate,
             }
         )
     found = pd.DataFrame(rows)
@@ -173,32 +175,21 @@ def u_shape(lab: LangevinLab) -> Section:
         temperature=1.0,
     )
     theory = best_local_steps(constants, accuracy)
-    fixed, tuned = found["rounds, η = 1e-7"], found["rounds, best η (exact)"]
+    fixed = found["rounds, η = 1e-7"]
     text = (
         "Every client has a covariance of its own (their stretches differ by factors about e^0.3), α = 0. Rounds until "
-        f"W2 is a fifth of the posterior's spread, {accuracy:.2g}; the best η is that of a grid from 1.9/L down by "
-        f"factors of {FINER}, by the exact recursion. κ = L/m = {L / m:.0f} over all clients; Theorem 5.7 would choose "
-        f"K = {theory}."
+        f"W2 is a fifth of the posterior's spread, {accuracy:.2g}. κ = L/m = {L / m:.0f} over all clients; Theorem 5.7 "
+        f"would choose K = {theory}."
     )
     claims = [
         judged(
-            "at one step size, both too small and too large a K cost communication",
-            _inner(fixed.to_numpy(float)),
+            "Gaussian target: at one step size, both too small and too large a K cost communication",
+            inner(fixed.to_numpy(float)),
             "rounds: " + ", ".join(f"K = {K}: {value:g}" for K, value in zip(found["K"], fixed, strict=True)),
-        ),
-        judged(
-            "at each K's best step size, too, an inner K is best",
-            _inner(tuned.to_numpy(float)),
-            "rounds: " + ", ".join(f"K = {K}: {value:g}" for K, value in zip(found["K"], tuned, strict=True)),
         ),
     ]
     picture = Picture("u-shape", "Rounds against local steps, clients with different covariances.", _valley(found))
-    return Section("A real best number of local steps", text, [("", found)], [picture], claims)
-
-
-def _inner(rounds: Array) -> bool:
-    """Whether both the smallest and the largest K take over a tenth more rounds than the best one."""
-    return bool(min(rounds[0], rounds[-1]) > 1.1 * rounds.min())
+    return Section("A best number of local steps at one step size", text, [("", found)], [picture], claims)
 
 
 def _heterogeneity(lab: LangevinLab, setting: Setting) -> float:
@@ -231,24 +222,11 @@ def _distance(problem: Any, law: langevin_gaussian.Moments, number: int) -> floa
     return wasserstein.between_gaussians(law.mean[number], law.covariance[number], problem.mean, problem.covariance)
 
 
-def _best_rate(lab: LangevinLab, setting: Setting, accuracy: float, L: float) -> tuple[float, float]:
-    """The fewest rounds over step sizes, from large to small until they only get worse."""
-    best, rate = float("inf"), float("nan")
-    for lr in 1.9 / L / FINER ** np.arange(50):
-        most = int(min(2_000, 3 * best)) if np.isfinite(best) else 2_000
-        needed = _exact_rounds(lab, replace(setting, lr=float(lr)), accuracy, most)
-        if needed < best:
-            best, rate = needed, float(lr)
-        elif np.isfinite(best) and needed > 2 * best:
-            break
-    return best, rate
-
-
 def _valley(found: pd.DataFrame) -> Drawing:
     figure = drawing(6.4, 3.6)
     ax = figure.subplots()
     dress(ax)
-    for number, name in enumerate(("rounds, η = 1e-7", "exact", "rounds, best η (exact)")):
+    for number, name in enumerate(("rounds, η = 1e-7", "exact")):
         finite = np.isfinite(found[name])
         style: Any = {"marker": "o", "linewidth": 1.6} if number != 1 else {"linewidth": 0.9, "linestyle": (0, (4, 2))}
         ax.plot(found["K"][finite], found[name][finite], color=PALETTE[number], label=name, **style)
@@ -256,5 +234,5 @@ def _valley(found: pd.DataFrame) -> Drawing:
             wall = float(found["K"][~finite].min())
             ax.axvspan(0.8 * wall, 1.2 * float(found["K"].max()), color=PALETTE[0], alpha=0.08, label="never")
     ax.set(xlabel="local steps K", ylabel="rounds", xscale="log", yscale="log")
-    ax.legend(frameon=False, fontsize=9)
+    beside(ax)
     return figure

@@ -14,10 +14,10 @@ import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fa_ld
-from hush.papers.clipping.lab import Say
+from hush.papers.drawing import beside
+from hush.papers.keeping import Runs
 from hush.posterior import wasserstein
 from hush.report.style import PALETTE, Drawing, drawing, dress
-from hush.runs.run import run
 from hush.tasks.potentials import Gaussian
 from hush.theory import langevin_gaussian
 from hush.theory.langevin import unbiased_scale
@@ -58,9 +58,8 @@ class LangevinLab:
     """300 chains in two dimensions, MNIST and Fashion-MNIST; or, quick, 60 chains and the embedded digits."""
 
     quick: bool = False
-    say: Say = print
+    runs: Runs = field(default_factory=Runs)
     _targets: dict[tuple[float, float, bool], Gaussian] = field(default_factory=dict)
-    _walks: dict[Any, dict[float, Walk]] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)  # what other experiments have made
 
     @property
@@ -91,34 +90,30 @@ class LangevinLab:
         self, setting: Setting, iterations: int, looks: int, name: str, values: tuple[float, ...]
     ) -> dict[float, Walk]:
         """The same for several values of η or ρ, side by side in one program."""
-        asked = (setting, iterations, looks, name, values)
-        if asked not in self._walks:
-            self.say(f"{setting.who}, K = {setting.steps}, α = {setting.heterogeneity:g}, {name} in {values}")
-            rounds = -(-iterations // setting.steps)
-            algorithm = fa_ld(
-                setting.steps,
-                setting.lr,
-                1.0,
-                setting.correlation,
-                scheme=setting.scheme,
-                per_round=setting.per_round,
-                unbiased=setting.unbiased,
-            )
-            result = run(
-                algorithm,
-                self.target(setting),
-                rounds,
-                repetitions=self.chains,
-                evaluate_every=max(1, rounds // looks),
-                sweep={SWEPT[name]: values},
-                keep_models=True,
-                progress=False,
-            )
-            at = result.records["round"].unique()
-            assert result.history is not None
-            parts = result.history.reshape(len(at), len(values), self.chains, -1).swapaxes(0, 1)
-            self._walks[asked] = {value: Walk(at, part) for value, part in zip(values, parts, strict=True)}
-        return self._walks[asked]
+        rounds = -(-iterations // setting.steps)
+        algorithm = fa_ld(
+            setting.steps,
+            setting.lr,
+            1.0,
+            setting.correlation,
+            scheme=setting.scheme,
+            per_round=setting.per_round,
+            unbiased=setting.unbiased,
+        )
+        result = self.runs(
+            f"{setting.who}, K = {setting.steps}, α = {setting.heterogeneity:g}, {name} in {values}",
+            algorithm,
+            self.target(setting),
+            rounds,
+            repetitions=self.chains,
+            evaluate_every=max(1, rounds // looks),
+            sweep={SWEPT[name]: values},
+            keep_models=True,
+        )
+        at = result.records["round"].unique()
+        assert result.history is not None
+        parts = result.history.reshape(len(at), len(values), self.chains, -1).swapaxes(0, 1)
+        return {value: Walk(at, part) for value, part in zip(values, parts, strict=True)}
 
     def exact_target(self, setting: Setting) -> langevin_gaussian.Target:
         """The same target as the recursion takes it: H_c = A_c/p_c."""
@@ -185,5 +180,5 @@ def curves(tables: Mapping[str, pd.DataFrame], floor: float | None = None) -> Dr
     if floor is not None:
         ax.axhline(floor, color="#999999", linewidth=0.9, linestyle=(0, (1, 2)), label="perfect samples")
     ax.set(xlabel="communication rounds", ylabel="W2 to the posterior", yscale="log")
-    ax.legend(frameon=False, fontsize=9)
+    beside(ax)
     return figure

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hush.papers.drawing import beside
+from hush.papers.fa_ld.best_steps import best_of_many
 from hush.papers.fa_ld.checks import recursion, temperature, u_shape
 from hush.papers.fa_ld.images import figure_3, figure_4
 from hush.papers.fa_ld.lab import LangevinLab, Setting, curves, first_within
@@ -44,13 +46,13 @@ def figure_1a(lab: LangevinLab) -> Section:
     )
     claims = [
         judged(
-            "a large K results in large biases and costs communication; the best K is about 3000",
+            "Gaussian target: a large K results in large biases and costs communication; the best K is about 3000",
             not falls,
             "rounds at α = 0: "
             + ", ".join(f"K = {K}: {value:g}" for K, value in zip(steps, rounds[:, 0], strict=True)),
         ),
         judged(
-            "a small K costs much communication",
+            "Gaussian target: a small K costs much communication",
             bool((rounds[0] > 5 * rounds[-1]).all()),
             f"K = {steps[0]} takes {rounds[0, 0] / rounds[-1, 0]:.0f} times the rounds of K = {steps[-1]}",
         ),
@@ -65,7 +67,7 @@ def _bars(found: pd.DataFrame, columns: list[str]) -> Picture:
     for number, name in enumerate(columns):
         ax.plot(found["K"], found[name], color=PALETTE[number % len(PALETTE)], marker="o", linewidth=1.6, label=name)
     ax.set(xlabel="local steps K", ylabel="rounds to the accuracy", xscale="log", yscale="log")
-    ax.legend(frameon=False, fontsize=9)
+    beside(ax)
     return Picture("figure-1a", "Figure 1 (a): rounds against local steps.", figure)
 
 
@@ -90,12 +92,12 @@ def figure_1b(lab: LangevinLab) -> Section:
     )
     claims = [
         judged(
-            "for every γ the distance falls to about 1e-3",
+            "Gaussian target: for every γ the distance falls to about 1e-3",
             max(ends.values()) < 2 * lab.floor,
             f"last W2 {min(ends.values()):.2g} to {max(ends.values()):.2g}",
         ),
         judged(
-            "a larger γ slows the convergence down (here because the start is further away)",
+            "Gaussian target: a larger γ slows the convergence down (here because the start is further away)",
             waited == sorted(waited) and waited[-1] > waited[0],
             f"rounds to {threshold:.2g}: " + ", ".join(f"{name}: {value:g}" for name, value in needed.items()),
         ),
@@ -118,7 +120,7 @@ def figure_1c(lab: LangevinLab) -> Section:
         "for every ρ, and so have the chains."
     )
     claim = judged(
-        "a larger correlation slightly accelerates the convergence",
+        "Gaussian target: a larger correlation slightly accelerates the convergence",
         gap > 1e-9 and needed["ρ = 1"] < needed["ρ = 0"],
         f"the exact laws differ by {gap:.1g}; rounds to {threshold:.2g}: "
         + ", ".join(f"{name}: {value:g}" for name, value in needed.items()),
@@ -135,7 +137,7 @@ def figure_1de(lab: LangevinLab) -> Section:
     found = wasserstein.to_gaussian(samples, problem.mean, problem.covariance)
     picture = Picture("figure-1de", "The true density, and the chains' last samples.", _densities(problem, samples))
     evidence = f"W2 {found:.2g}, that of perfect samples {lab.floor:.2g}"
-    claim = judged("the samples' density is the posterior's", found < 3 * lab.floor, evidence)
+    claim = judged("Gaussian target: the samples' density is the posterior's", found < 3 * lab.floor, evidence)
     text = f"K = {setting.steps}, α = 0, full participation, ρ = 0: {len(samples)} chains after {MIXED:,} steps."
     return Section("Figure 1 (d) and (e): densities", text, [], [picture], [claim])
 
@@ -202,7 +204,7 @@ def _partial_claims(lab: LangevinLab, settled: dict[float, float], partial: dict
     )
     claims = [
         judged(
-            "the bias of partial participation grows as S falls, and stays",
+            "Gaussian target: the bias of partial participation grows as S falls, and stays",
             falls and all(last > 3 * lab.floor for (_, size), (last, _) in partial.items() if size <= 20),
             ", ".join(f"{scheme}, S = {size}: W2 {last:.2g}" for (scheme, size), (last, _) in partial.items()),
         )
@@ -211,7 +213,7 @@ def _partial_claims(lab: LangevinLab, settled: dict[float, float], partial: dict
         first, *_, last = settled.values()
         claims.append(
             judged(
-                "with all clients a larger η has a larger bias",
+                "Gaussian target: with all clients a larger η has a larger bias",
                 last > first,
                 ", ".join(f"η = {lr:g}: settled W2 {value:.2g}" for lr, value in settled.items()),
             )
@@ -220,7 +222,7 @@ def _partial_claims(lab: LangevinLab, settled: dict[float, float], partial: dict
         own = lab.settled(replace(full, lr=4e-7)) / lab.settled(full)
         claims.append(
             judged(
-                "with a part of them the bias depends much less on η",
+                "Gaussian target: with a part of them the bias depends much less on η",
                 np.log(max(ratios)) < 0.25 * np.log(own),  # a quarter, in logarithms
                 f"settled W2 at η = 4e-7 over that at 1e-7: at most {max(ratios):.3f}; with all clients {own:.2f}",
             )
@@ -242,11 +244,12 @@ LANGEVIN = Paper(
         "recursion": recursion,
         "temperature": temperature,
         "u-shape": u_shape,
+        "best-steps": best_of_many,
         "logistic": logistic,
         "privacy": private,
         "3": figure_3,
         "4": figure_4,
     },
     lab=LangevinLab,
-    not_quick=("1a", "1c", "temperature", "u-shape", "logistic", "privacy", "4"),
+    not_quick=("1a", "1c", "temperature", "u-shape", "best-steps", "logistic", "privacy", "4"),
 )

@@ -11,7 +11,6 @@ from hush.algorithms import fa_ld
 from hush.papers.fa_ld.lab import LangevinLab
 from hush.papers.writing import Section, judged
 from hush.privacy.shown import rounded_up
-from hush.runs.run import run
 from hush.theory.langevin import unbiased_scale
 from hush.theory.langevin_privacy import Setting, theorem_6_1
 
@@ -30,8 +29,8 @@ def private(lab: LangevinLab) -> Section:
     problem = tasks.digits(CLIENTS, model="softmax")
     rows = []
     for case in CASES:
-        lab.say(f"digits, clipped, {case}")
-        result = run(
+        result = lab.runs(
+            f"digits, clipped, {case}",
             fa_ld(STEPS, LR, 1.0, batch=BATCH, clip=CLIP, prior=1.0, **case),
             problem,
             ROUNDS,
@@ -39,7 +38,6 @@ def private(lab: LangevinLab) -> Section:
             warm_up=ROUNDS // 2,
             evaluate_every=ROUNDS,
             delta=DELTA,
-            progress=False,
         )
         last = result.records.iloc[-1]
         rows.append(
@@ -63,12 +61,12 @@ def private(lab: LangevinLab) -> Section:
     )
     claims = [
         judged(
-            "Theorem 6.1's ε, even corrected, is several times what the same noise is worth (not in the paper)",
+            "digits: Theorem 6.1's ε, even corrected, is several times what the same noise is worth (not in the paper)",
             ratio > 3,
             f"corrected over accounted at least {ratio:.1f}",
         ),
         judged(
-            "noise for those who take part, which samples at the right temperature, hides less (not in the paper)",
+            "digits: noise for those who take part, which has the right temperature, hides less (not in the paper)",
             cost > 1.2,
             f"ε {cost:.2f} times that of the paper's noise",
         ),

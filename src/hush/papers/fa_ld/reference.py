@@ -14,7 +14,6 @@ from hush.papers.fa_ld.lab import LangevinLab
 from hush.papers.writing import Picture, Section, judged
 from hush.posterior import Posterior, reference_posterior, wasserstein
 from hush.report.style import PALETTE, Drawing, drawing, dress
-from hush.runs.run import run
 from hush.server import AddWithControl, Gather
 from hush.store.records import final
 from hush.uplink import QSGD
@@ -59,7 +58,7 @@ WAYS: dict[str, Any] = {
 def logistic(lab: LangevinLab) -> Section:
     """Bayesian logistic regression on different clients: W2 and credible intervals against NUTS."""
     problem = tasks.logistic_regression(clients=10, examples=200, dimension=5, heterogeneity=2.0)
-    lab.say("NUTS")
+    lab.runs.say("NUTS")
     reference = reference_posterior(problem, prior=PRIOR)
     truth = reference.values.reshape(-1, 5).astype(float)
     mean, covariance = truth.mean(0), np.cov(truth.T)
@@ -69,8 +68,8 @@ def logistic(lab: LangevinLab) -> Section:
         for name, make in WAYS.items():
             if K == 1 and name != "FA-LD":
                 continue
-            lab.say(f"logistic regression, {name}, K = {K}")
-            result = run(
+            result = lab.runs(
+                f"logistic regression, {name}, K = {K}",
                 make(K),
                 problem,
                 STEPS // K,
@@ -78,7 +77,6 @@ def logistic(lab: LangevinLab) -> Section:
                 sample_every=max(1, 200 // K),
                 warm_up=4000 // K,
                 evaluate_every=STEPS // K,
-                progress=False,
             )
             chains[name, K] = result.posterior
             rows.append({"K": K, "way": name} | _held_to(result.posterior, reference, mean, covariance, spread))
@@ -95,12 +93,12 @@ def logistic(lab: LangevinLab) -> Section:
     )
     claims = [
         judged(
-            "on clients that differ, more local steps at the same η bias the posterior",
+            "logistic regression: on clients that differ, more local steps at the same η bias the posterior",
             bool(at["FA-LD", 100] > 2 * at["FA-LD", 10] > 2 * at["FA-LD", 1]),
             ", ".join(f"K = {K}: {at['FA-LD', K]:.2f}" for K in (1, 10, 100)),
         ),
         judged(
-            "control variates take most of that bias away (not in the paper, which suggests it)",
+            "logistic regression: control variates take most of that bias away (not in the paper, which suggests it)",
             bool(max(at["with control variates", 100], at["with gathered gradients", 100]) < 0.2 * at["FA-LD", 100]),
             f"K = 100: {at['FA-LD', 100]:.2f} without, {at['with control variates', 100]:.2f} with control variates, "
             f"{at['with gathered gradients', 100]:.2f} with gathered gradients",

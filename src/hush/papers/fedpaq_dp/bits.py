@@ -11,9 +11,10 @@ from hush.core.flat import ravel
 from hush.core.keys import at, root
 from hush.core.problem import Problem, Vector
 from hush.core.round import broadcast, client_step
+from hush.papers.drawing import beside, curves
 from hush.papers.fedpaq_dp.lab import FedPAQLab, Setting
 from hush.papers.writing import Picture, Section, only_when
-from hush.report.plots import Line, draw
+from hush.report.plots import Line
 from hush.report.style import PALETTE, drawing, dress
 from hush.store.records import final
 from hush.theory import estimate
@@ -90,7 +91,7 @@ def measured_bits(lab: FedPAQLab) -> Section:
     """Accuracy within one bit budget, with the bits that codes really take: where is the best s?"""
     tables = {budget: _within(lab, budget) for budget in BUDGETS}
     found = [_best(table) for table in tables.values()]
-    text = "the code on the wire moves the best number of levels"
+    text = "MNIST: the code on the wire moves the best number of levels"
     evidence = "; ".join(f"{budget / 1e6:g} Mbit: {said}" for budget, (_, said) in zip(tables, found, strict=True))
     claim = only_when(text, [moved for moved, _ in found], [f"{budget / 1e6:g} Mbit" for budget in tables], evidence)
     about = (
@@ -138,7 +139,7 @@ def _levels_picture(tables: dict[float, pd.DataFrame]) -> Picture:
             ax.plot(places, table[f"accuracy %, {code}"], color=colour, marker="o", markersize=4, label=f"{code} code")
         ax.set_xticks(range(len(table)), [str(s).replace("–", "none") for s in table["s"]])
         ax.set(xlabel="levels s", ylabel=f"test accuracy after {budget / 1e6:g} Mbit (%)")
-    figure.axes[0].legend(frameon=False)
+    beside(figure.axes[-1])
     return Picture("measured-bits", "Accuracy within a bit budget, by the levels and the code.", figure)
 
 
@@ -146,11 +147,9 @@ def curves_against_bits(lab: FedPAQLab) -> Section:
     """The whole curves, against the bits that were sent."""
     settings = [Setting(levels=s, code=code) for code in ("elias", "dense") for s in (1, 10)] + [Setting(levels=None)]
     chosen = settings[-2:] if lab.quick else settings
-    figure = drawing()
-    ax = figure.subplots()
     lines = [Line(setting.name.split(", ", 2)[2], lab.records(setting)) for setting in chosen]
-    draw(ax, lines, "accuracy", "uplink_bits")
-    picture = Picture("against-bits", "Accuracy against the bits that all clients sent; 100 rounds each.", figure)
+    caption = "Accuracy against the bits that all clients sent; 100 rounds each."
+    picture = Picture("against-bits", caption, curves(lines, "accuracy", "uplink_bits"))
     return Section("Curves against bits", "The settings of Figure 3, counted on the wire.", pictures=[picture])
 
 
@@ -175,7 +174,7 @@ def theory(lab: FedPAQLab) -> Section:
         ax.set(xscale="log", yscale="log", xlabel=f"{letters[name]} ({name})")
         ax.set_xticks(table[name], [f"{value:g}" for value in table[name]])
         ax.xaxis.set_minor_formatter(NullFormatter())
-    figure.axes[0].legend(frameon=False, fontsize=8)
+    beside(figure.axes[1])
     estimated = pd.DataFrame(
         [(name, getattr(constants, name), method) for name, method in constants.methods.items()],
         columns=["constant", "value", "method"],

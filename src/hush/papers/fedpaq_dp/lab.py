@@ -1,23 +1,22 @@
 """The settings of paper fedpaq-dp's experiments, and runs of them, made once however often they are asked for."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import pandas as pd
 
 from hush import tasks
 from hush.algorithms import fedavg, private_fedpaq
+from hush.cohort import Uniform
+from hush.core.algorithm import Algorithm
 from hush.core.problem import Problem
 from hush.core.schedules import InverseTime
-from hush.local import output_sensitivity
-from hush.runs.run import run
-from hush.uplink import QSGD
-
-Say = Callable[[str], None]
+from hush.data.datasets import load
+from hush.local import LocalSGD, output_sensitivity
+from hush.papers.fedpaq_dp import authors
+from hush.papers.keeping import Runs
+from hush.uplink import QSGD, Gaussian
 
 
 @dataclass(frozen=True)
@@ -36,18 +35,27 @@ class Setting:
     weight_decay: float = 0.0
     bit_budget: float | None = None
     evaluate_every: int = 5
+    digits: int = 2  # that a client holds, of ten
+    own_split: bool = False  # the authors' clients, of unequal size, and their start, in the place of hush's
+    listed: bool = False  # the authors' clients of every round
+    population: int = 100
+    seeds: int | None = None  # repetitions, where they are not the lab's
 
-    def algorithm(self) -> Any:
+    def algorithm(self) -> Algorithm:
         """FedAvg of these settings, quantised where there are levels."""
         plain = fedavg(
             self.clients,
             steps=None if self.epochs else self.steps,
             epochs=self.steps if self.epochs else None,
-            lr=OneRoundLate(0.1, self.scale, self.steps) if self.late else InverseTime(0.1, self.scale),
+            lr=authors.OneRoundLate(0.1, self.scale, self.steps) if self.late else InverseTime(0.1, self.scale),
             batch=self.batch,
             weight_decay=self.weight_decay,
             weighting="equal",
         )
+        if self.listed:
+            assert self.rounds is not None
+            ids = authors.clients_of_rounds(self.rounds, self.population, self.clients)
+            plain = replace(plain, cohort=authors.Listed(jnp.asarray(ids)))
         return plain if self.levels is None else replace(plain, uplink=(QSGD(self.levels, code=self.code),))
 
     @property
@@ -58,21 +66,10 @@ class Setting:
         return f"E = {self.steps} {unit}, M = {self.clients}, {levels}"
 
 
-class OneRoundLate(eqx.Module):
-    """η0 / (1 + (k − 1)E/a), and η0 in the first round: the step size of the round before."""
-
-    initial: float
-    scale: float
-    steps: int = eqx.field(static=True)
-
-    def __call__(self, count: jax.Array) -> jax.Array:
-        return InverseTime(self.initial, self.scale)(jnp.maximum(count - self.steps, 0))
-
-
 # The authors' own runs: epochs, batches of 64, weight decay, and a step size that falls with every epoch.
-AUTHORS = Setting(batch=64, epochs=True, scale=1.0, weight_decay=1e-3)
-
-
+AUTHORS = Setting(
+    batch=64, epochs=True, scale=1.0, weight_decay=1e-3, late=True, own_split=True, listed=True, evaluate_every=1000
+)
 DELTA = 1e-4  # of paper fedpaq-dp
 
 
@@ -80,8 +77,7 @@ DELTA = 1e-4  # of paper fedpaq-dp
 class PrivateSetting:
     """One private run: E steps of batches that take γ of a client's examples in all, clipped to C, with noise z.
 
-    `noise` is step (on every local step), output (on the update, as Algorithm 2 has it), or figures: on the update, as
-    if an example could move it no further than 2ηC/b, for which there is no proof.
+    `noise` is step (on every local step) or output (on the update, as Algorithm 2 has it).
     """
 
     noise: str = "step"
@@ -102,20 +98,16 @@ class PrivateSetting:
         """b = γn/E, one example at least."""
         return max(1, round(self.rate * self.examples / self.steps))
 
-    def algorithm(self) -> Any:
+    def algorithm(self) -> Algorithm:
         """Private FedPAQ of these settings."""
-        z = self.noise_multiplier
-        if self.noise == "figures":  # of one step alone, in units of the sensitivity that is proved for all of them
-            alone, proved = (output_sensitivity(1.0, 1.0, steps, 1 / self.batch) for steps in (1, self.steps))
-            z *= float(alone / proved)
         return private_fedpaq(
             self.clients,
             steps=self.steps,
             lr=InverseTime(0.1, self.scale),
             batch=self.batch,
             clip=self.clip,
-            noise_multiplier=z,
-            perturbation="step" if self.noise == "step" else "output",
+            noise_multiplier=self.noise_multiplier,
+            perturbation=self.noise,
             levels=self.levels,
         )
 
@@ -128,7 +120,60 @@ class PrivateSetting:
         )
 
 
-AnySetting = Setting | PrivateSetting
+@dataclass(frozen=True)
+class TheirPrivateSetting:
+    """One run of the authors' private program: E epochs of batches of 64 over γ of a client's examples.
+
+    The mean gradient of a batch is clipped to C, and the update gets noise as if one example moved it by C/n_i; neither
+    is done without an ε.
+    """
+
+    epsilon: float | None = 1.0
+    clip: float = 1.0
+    rate: float = 0.2
+    examples: int = 600
+    steps: int = 10
+    clients: int = 10
+    levels: int = 10
+    rounds: int | None = 100
+    scale: float = 100.0
+    bit_budget: float | None = None
+    evaluate_every: int = 5
+    batch: int = 64
+
+    @property
+    def std(self) -> float:
+        """σ of the noise on an update."""
+        assert self.epsilon is not None
+        return authors.noise_of(self.epsilon, self.rate, self.clip, self.examples)
+
+    def local(self) -> LocalSGD:
+        """What a client does before the noise."""
+        return LocalSGD(
+            InverseTime(0.1, self.scale),
+            epochs=self.steps,
+            batches=authors.PartOfThem(self.rate, self.batch),
+            direction=() if self.epsilon is None else (authors.ClippedMean(self.clip),),
+        )
+
+    def sensitivity(self, number: int) -> float:
+        """2ηC for each step of round k: all that is proved of clipped mean gradients of two neighbouring data sets."""
+        steps = int(self.local().count(self.examples))
+        return float(output_sensitivity(0.1 / (1 + number * self.steps / self.scale), self.clip, steps, 1.0))
+
+    def algorithm(self) -> Algorithm:
+        """FedAvg with noise on each update, then quantised."""
+        noise = () if self.epsilon is None else (Gaussian(self.std),)
+        return Algorithm(Uniform(self.clients, "equal"), self.local(), uplink=(*noise, QSGD(self.levels)))
+
+    @property
+    def name(self) -> str:
+        """For a line of progress."""
+        named = "not private" if self.epsilon is None else f"ε = {self.epsilon:g}, C = {self.clip:g}"
+        return f"their program, {named}, γ = {self.rate:g}, E = {self.steps} epochs"
+
+
+AnySetting = Setting | PrivateSetting | TheirPrivateSetting
 
 
 @dataclass
@@ -136,9 +181,8 @@ class FedPAQLab:
     """HET_MNIST(2): 100 equal clients with two digits each, softmax regression; or, quick, 20 of digits."""
 
     quick: bool = False
-    say: Say = print
-    _problem: Problem | None = None
-    _made: dict[AnySetting, pd.DataFrame] = field(default_factory=dict)
+    runs: Runs = field(default_factory=Runs)
+    _problems: dict[tuple[int, bool], Problem] = field(default_factory=dict)
 
     @property
     def repetitions(self) -> int:
@@ -151,11 +195,23 @@ class FedPAQLab:
         return f"{trial if self.quick else 'MNIST, 100 clients'}, softmax regression, {self.repetitions} repetitions"
 
     @property
+    def clients(self) -> int:
+        return 20 if self.quick else 100
+
+    def problem_with(self, digits: int, own_split: bool) -> Problem:
+        """Clients with so many digits each, dealt by hush or as the authors' program does."""
+        if (digits, own_split) not in self._problems:
+            made = tasks.digits if self.quick else tasks.mnist
+            self._problems[digits, own_split] = (
+                authors.problem(load("digits" if self.quick else "mnist"), self.clients, digits)
+                if own_split
+                else made(self.clients, classes_per_client=digits)
+            )
+        return self._problems[digits, own_split]
+
+    @property
     def problem(self) -> Problem:
-        if self._problem is None:
-            made = tasks.digits(20, classes_per_client=2) if self.quick else tasks.mnist(100, classes_per_client=2)
-            self._problem = made
-        return self._problem
+        return self.problem_with(2, False)
 
     @property
     def examples(self) -> int:
@@ -164,26 +220,27 @@ class FedPAQLab:
 
     def records(self, setting: AnySetting) -> pd.DataFrame:
         """The records of a run; a quick one is short, and of few clients."""
-        if self.quick:
-            rounds = None if setting.rounds is None else min(setting.rounds, 20)
-            budget = None if setting.bit_budget is None else setting.bit_budget / 40
-            clients = min(setting.clients, 20)
-            setting = replace(setting, rounds=rounds, bit_budget=budget, clients=clients, evaluate_every=10)
-        if setting not in self._made:
-            self.say(setting.name)
-            result = run(
-                setting.algorithm(),
-                self.problem,
-                setting.rounds,
-                bit_budget=setting.bit_budget,
-                # Where everyone takes part, repetitions differ by the order of examples alone: 0.01 points of accuracy.
-                repetitions=2 if setting.clients == self.problem.population.clients else self.repetitions,
-                evaluate_every=setting.evaluate_every,
-                delta=DELTA,
-                progress=False,
-            )
-            self._made[setting] = result.records
-        return self._made[setting]
+        setting = self._shortened(setting) if self.quick else setting
+        problem, seeds = self.problem, self.repetitions
+        if isinstance(setting, Setting):
+            problem, seeds = self.problem_with(setting.digits, setting.own_split), setting.seeds or seeds
+        return self.runs(
+            setting.name,
+            setting.algorithm(),
+            problem,
+            setting.rounds,
+            bit_budget=setting.bit_budget,
+            # Where everyone takes part, repetitions differ by the order of examples alone: 0.01 points of accuracy.
+            repetitions=min(2, seeds) if setting.clients == self.clients else seeds,
+            evaluate_every=setting.evaluate_every,
+            delta=DELTA,
+        ).records
+
+    def _shortened(self, setting: Any) -> Any:
+        rounds = None if setting.rounds is None else min(setting.rounds, 20)
+        budget = None if setting.bit_budget is None else setting.bit_budget / 40
+        short = replace(setting, rounds=rounds, bit_budget=budget, clients=min(setting.clients, 20), evaluate_every=10)
+        return replace(short, population=20, seeds=2) if isinstance(short, Setting) else short
 
     def final(self, setting: AnySetting) -> pd.Series:
         """The means over repetitions at the end."""

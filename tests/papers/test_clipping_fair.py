@@ -1,0 +1,100 @@
+"""Tables 2 and 3 of the clipping paper at their own settings: criteria that were written before the runs, and cases."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hush.app.paper import reproduce
+from hush.papers.clipping import fair
+from hush.papers.clipping import lab as laboratory
+from hush.papers.clipping.lab import Case, ClippingLab
+from hush.papers.keeping import Runs
+
+
+def records(*curves):
+    rows = [(seed, 5 * place, value) for seed, curve in enumerate(curves) for place, value in enumerate(curve)]
+    return pd.DataFrame(rows, columns=["repetition", "round", "accuracy"])
+
+
+def test_a_verdict_on_three_drops():
+    """The interval by hand: Student's 4.303 for two degrees of freedom, times the deviation over √3."""
+    drops = np.array([3.0, 3.5, 4.0])
+    assert fair.interval(drops) == pytest.approx(
+        (3.5 - 4.3027 * 0.5 / np.sqrt(3), 3.5 + 4.3027 * 0.5 / np.sqrt(3)), rel=1e-4
+    )
+    assert fair.verdict(drops, 3.76) == "holds"
+    assert fair.verdict(drops, 0.29) == "refuted"
+    assert fair.verdict(np.array([0.0, 3.0, 6.0]), 0.29) == "cannot be told"
+
+
+def test_final_best_and_settled():
+    rising, flat = np.linspace(0.1, 0.6, 11), np.r_[np.linspace(0.1, 0.9, 5), np.full(10, 0.95)]
+    table = fair.final_and_best(records(rising, rising[::-1]))
+    assert table["final"].tolist() == pytest.approx([50.0, 20.0])
+    assert table["best"].tolist() == pytest.approx([60.0, 60.0])
+    assert fair.settled(records(flat))
+    assert not fair.settled(records(rising))
+
+
+def test_concentration_and_the_law_of_noise():
+    draws = np.random.default_rng(0)
+    each = lambda spread: pd.DataFrame(  # noqa: E731
+        {"round": np.repeat(np.arange(30), 20), "local_norm": 1 + spread * draws.normal(size=600)}
+    )
+    assert fair.more_concentrated(each(0.05), each(0.2))
+    assert not fair.more_concentrated(each(0.1), each(0.1))
+    assert fair.slope([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]) == pytest.approx(2.0)
+
+
+def test_cases_are_the_papers(tmp_path):
+    case = fair.table_3_case("resnet18")
+    assert (case.population, case.clients, case.examples, case.steps, case.batch) == (1920, 80, 125, 32, 64)
+    assert {fair.table_3_case(model).rounds for model in fair.GUESSES} == {fair.ROUNDS}
+    cifar = fair.table_2_case("alexnet", "cifar10", False)
+    assert (cifar.examples, cifar.iid) == (50, True)
+    # What is new in a case changes no mark of those that go without it.
+    assert Case().marks == "8edf1d56"
+    assert replace(Case(), seeds=3).marks != Case().marks
+    lab = ClippingLab(runs=Runs(tmp_path, say=str))
+    for experiment in fair.FAIR.experiments.values():
+        section = experiment(lab)
+        assert (list(section.tables), list(section.claims), list(section.pictures)) == ([], [], [])
+        assert "need a GPU" in section.text  # nothing is run without one
+
+
+def test_there_is_no_quick_trial_of_it(tmp_path):
+    with pytest.raises(ValueError, match="no trial in seconds"):
+        reproduce("clipping-fair", None, True, tmp_path, tmp_path / "kept")
+
+
+class Shortened(ClippingLab):
+    """Cases in seconds, by the code of the long ones."""
+
+    def shrunk(self, case):
+        small = {"model": "softmax", "data": "digits", "population": 24, "clients": 6, "examples": 50}
+        return replace(case, **small, steps=8, batch=16, rounds=20)
+
+    def keeps(self, case):
+        return super().keeps(self.shrunk(case))
+
+
+@pytest.mark.slow
+def test_what_is_published_of_long_runs_gives_the_same_page_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(fair, "MODELS", ("mlp",))
+    monkeypatch.setattr(laboratory, "HOUR", ("softmax",))
+    here = Shortened(runs=Runs(tmp_path / "here", say=str, long=True, published=tmp_path / "page"))
+    sections = [fair.fair_table_three(here), fair.noise_law(here)]
+    said = []
+    there = Shortened(runs=Runs(tmp_path / "there", say=said.append, published=tmp_path / "page"))
+    again = [fair.fair_table_three(there), fair.noise_law(there)]
+    assert said == []  # no run was made
+    for one, other in zip(sections, again, strict=True):
+        assert (one.text, one.claims) == (other.text, other.claims)
+        pd.testing.assert_frame_equal(one.tables[0][1], other.tables[0][1])
+    (claim,) = sections[0].claims
+    assert claim.verdict.endswith(fair.UNSETTLED) == (sections[0].tables[0][1]["settled"][0] == "no")
+    next((tmp_path / "page").glob("*6of24-dp*/status.json")).unlink()
+    assert fair.fair_table_three(Shortened(runs=Runs(tmp_path / "there", published=tmp_path / "page"))).tables == []
+    assert [path.suffix for path in (tmp_path / "page").rglob("*") if path.is_file()].count(".npz") == 0
