@@ -66,6 +66,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/air.py
 	$(BIN)/python benchmarks/langevin.py
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/secure_sum.py
 	$(BIN)/python benchmarks/populations.py
 	$(BIN)/python benchmarks/hosts.py
 

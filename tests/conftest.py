@@ -11,8 +11,12 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0"
-    # A flag that XLA does not know would end the process.
-    + (" --xla_cpu_use_fusion_emitters=false" if metadata.version("jaxlib").startswith("0.10.") else ""),
+    # A flag that XLA does not know would end the process. Compiled in one piece: cutting a small program up costs more.
+    + (
+        " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        if metadata.version("jaxlib").startswith("0.10.")
+        else ""
+    ),
 )
 os.environ.setdefault("HUSH_OFFLINE", "1")
 # What one worker, or an earlier run, has compiled.
@@ -45,6 +49,13 @@ def make_room():
     if maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
         jax.clear_caches()
         gc.collect()
+
+
+def pytest_collection_finish():
+    """Modules and tests stay: looking through them for garbage again and again takes a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -107,7 +107,7 @@ class TestHelp:
 class TestList:
     def test_overview(self):
         text = fine("list")
-        assert len(SLOTS) == 15
+        assert len(SLOTS) == 16
         for slot, entry in SLOTS.items():
             assert f"\n{slot}: {entry.meaning}" in f"\n{text}"
             assert entry.table, slot

@@ -64,10 +64,10 @@ def test_an_end_that_was_no_secret_under_one_trust_may_be_one_under_another(quad
     folder = tmp_path / "run"
     go(LOCAL, quadratic, 2, folder=folder, trust="local", bit_budget=1e6)
     with pytest.raises(ValueError, match=r"bit_budget could end it, which was held against .*local.*not against .*sum"):
-        go(LOCAL, quadratic, 3, folder=folder, resume=True, trust="sum")
+        go(LOCAL, quadratic, 3, folder=folder, resume=True, trust="assumed-sum")
     assert go(LOCAL, quadratic, 3, folder=folder, resume=True, trust="local").status["privacy"]["epsilon"] > 0
     with pytest.raises(ValueError, match="which was held against"):
-        go(LOCAL, quadratic, 4, folder=folder, resume=True, trust="sum")
+        go(LOCAL, quadratic, 4, folder=folder, resume=True, trust="assumed-sum")
 
 
 def test_a_folder_that_does_not_say_why_it_has_no_epsilon(quadratic, tmp_path):

@@ -134,9 +134,11 @@ def test_without_scripts(visit):
     page = visit(java_script_enabled=False)
     assert len(names(page)) == 6
     page.get_by_label("find").fill("study")
-    page.get_by_role("button", name="Show").click()
+    with page.expect_navigation():  # the page that is asked for, and all of it
+        page.get_by_role("button", name="Show").click()
     assert set(names(page)) == {"study/private & small", "study/sweep"}
-    page.get_by_role("link", name="run", exact=True).click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="run", exact=True).click()
     assert names(page) == ["study/private & small", "study/sweep"]
     for box in page.locator("tbody input").all():
         box.check()
