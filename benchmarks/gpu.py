@@ -1,10 +1,12 @@
 """What one GPU reaches: client-steps per second of four models in both precisions, and how soon a first round is done.
 
     python benchmarks/gpu.py                     # all rows, in less than ten minutes, printed as they come
+    python benchmarks/gpu.py --only PyTorch      # those of PyTorch alone, for which little time may be left
     python benchmarks/gpu.py --only resnet18     # the rows whose names have this in them
     python benchmarks/gpu.py --quick             # tiny: shows on any machine that it works, and measures nothing
 
-Every row is a process of its own with no compiled programs kept, `hush.fedavg` through `Simulation`, batch 64.
+Every row is a process of its own with no compiled programs kept, `hush.fedavg` through `Simulation`, batch 64; beside
+them the same in PyTorch (`gpu_torch`): a loop over clients, its step as a CUDA graph, `vmap` over clients, compiled.
 A client-step is one local step of one client; its rate is the best of three stretches of rounds. `first round` is from
 the end of the imports to the end of the first round, `again` the same in a second process, with the programs that the
 first one kept. What is wanted of each row stands beside it; it is a figure for one NVIDIA H200. Rows for which no time
@@ -45,6 +47,7 @@ class Row:
     precision: str = "float32"
     private: bool = False  # DP-FedAvg on a Poisson cohort
     at_once: int | None = None
+    way: str = ""  # of `gpu_torch.WAYS`, where it is PyTorch's
     rate: float | None = None  # wanted: client-steps a second, at least
     first: float | None = None  # wanted: seconds to the first round, at most
     again: float | None = None  # wanted: the same from the cache; None is not asked for, and not measured
@@ -57,6 +60,7 @@ PLAIN = (
     Row("resnet18, 20 clients", "resnet18", COLOURS, 100, 20, 8, 2, rate=900, first=40, again=5),
     Row("mobilenet_v2", "mobilenet_v2", COLOURS, 100, 20, 8, 2, rate=1000, first=40, again=5),
 )
+UNASKED = {"rate": None, "first": None, "again": None}
 # The most telling first, should time run out.
 ROWS = (
     *(replace(row, name=f"{row.name}, bfloat16", precision="bfloat16") for row in PLAIN),
@@ -68,6 +72,16 @@ ROWS = (
     replace(PLAIN[2], name="resnet18, 40 clients, bfloat16", clients=40, precision="bfloat16", first=None, again=None),
     replace(PLAIN[2], again=None),
     replace(PLAIN[3], again=None),
+    *(
+        replace(row, name=f"{row.name}, PyTorch {way}, bfloat16", way=way, precision="bfloat16", **UNASKED)
+        for way in ("vmap", "graph", "loop")
+        for row in PLAIN
+    ),
+    *(
+        replace(row, name=f"{row.name}, PyTorch {way}", way=way, **UNASKED)
+        for way in ("vmap", "graph", "loop")
+        for row in PLAIN[:2]
+    ),
 )
 
 
@@ -82,6 +96,19 @@ def quick(row: Row) -> Row:
 
 def measured(row: Row, batch: int) -> dict[str, float | str]:
     """One row, in this process."""
+    return in_torch(row, batch) if row.way else in_hush(row, batch)
+
+
+def in_torch(row: Row, batch: int) -> dict[str, float | str]:
+    """By PyTorch; a loop takes so long that few rounds tell as much."""
+    import gpu_torch
+
+    work = gpu_torch.Work(row.model, row.shape, row.clients, row.steps, batch, row.precision == "bfloat16")
+    return gpu_torch.measured(row.way, work, STRETCHES, max(1, row.rounds // (1 if row.way == "vmap" else 10)))
+
+
+def in_hush(row: Row, batch: int) -> dict[str, float | str]:
+    """By hush."""
     from contextlib import nullcontext
 
     import jax
@@ -115,11 +142,9 @@ def measured(row: Row, batch: int) -> dict[str, float | str]:
         simulation.advance(min(row.rounds, simulation.layout.rounds_at_once))
         spent.append(time.perf_counter() - start)
     assert np.isfinite(np.asarray(simulation.models)).all()
-    done = (
-        min(row.rounds, simulation.layout.rounds_at_once) * row.clients * row.steps
-    )  # of a Poisson cohort, on average
+    rounds = min(row.rounds, simulation.layout.rounds_at_once)
     return {
-        "rate": done / min(spent),
+        "rate": rounds * row.clients * row.steps / min(spent),  # of a Poisson cohort, on average
         "first": first,
         "at_once": simulation.layout.clients_at_once,
         "device": str(jax.devices()[0].device_kind),
