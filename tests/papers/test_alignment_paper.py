@@ -51,7 +51,7 @@ def test_verdicts_follow_from_numbers():
     places = {"at the printed η": printed, "at the best η": best}
     worst, alike, top = claims_of("heterogeneous", "here", places)
     assert (worst.verdict, alike.verdict) == ("holds", "holds")
-    assert top.verdict == "only when at the printed η"
+    assert top.verdict == "in 1 of 2: at the printed η"
     first, second = claims_of("homogeneous", "here", places)
     assert (first.verdict, second.verdict) == ("holds", "does not hold")
     del best["biased, r = 2"]

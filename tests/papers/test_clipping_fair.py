@@ -24,9 +24,10 @@ def test_a_verdict_on_three_drops():
     assert fair.interval(drops) == pytest.approx(
         (3.5 - 4.3027 * 0.5 / np.sqrt(3), 3.5 + 4.3027 * 0.5 / np.sqrt(3)), rel=1e-4
     )
-    assert fair.verdict(drops, 3.76) == "holds"
-    assert fair.verdict(drops, 0.29) == "refuted"
-    assert fair.verdict(np.array([0.0, 3.0, 6.0]), 0.29) == "cannot be told"
+    assert fair.verdict(drops, 3.76, True) == "holds"
+    assert fair.verdict(drops, 0.29, True) == "refuted"
+    assert fair.verdict(np.array([0.0, 3.0, 6.0]), 0.29, True) == "cannot be told"
+    assert fair.verdict(drops, 0.29, False).startswith("no verdict")
 
 
 def test_final_best_and_settled():

@@ -70,12 +70,16 @@ def test_large_models_wait_for_a_gpu(tmp_path):
 
 def test_verdicts_follow_from_numbers():
     table = pd.DataFrame(
-        {"model": ["AlexNet", "ResNet-18"], "data": ["MNIST"] * 2, "drop": [0.1, 0.2], "drop ": [3.0, 0.1]}
-    ).assign(spread=[0.1, 0.1], **{"spread ": [0.4, 0.1]})
-    first, second = _clipping_claims(table)
-    assert first.verdict == "only when AlexNet on MNIST"
-    assert second.verdict == "holds"
+        {
+            "model": ["AlexNet", "ResNet-18"],
+            "data": ["MNIST"] * 2,
+            "drop, i.i.d.": [0.1, 0.2],
+            "drop, mixture": [3.0, 0.1],
+        }
+    )
+    (found,) = _clipping_claims(table)
+    assert found.verdict == "in 1 of 2: AlexNet on MNIST"
     private = pd.DataFrame({"model": ["A", "B", "C"], "P of N": ["1 of 2"] * 3, "d": [1, 2, 3], "DP drop": [1, 2, 30]})
-    assert _private_claims(private)[0].verdict == "only when A (1 of 2), B (1 of 2)"
-    diverged = _private_claims(private.assign(**{"DP drop": [1, 2, float("nan")]}))[0]
+    assert _private_claims(private, "MNIST")[0].verdict == "in 2 of 3: A (1 of 2); B (1 of 2)"
+    diverged = _private_claims(private.assign(**{"DP drop": [1, 2, float("nan")]}), "MNIST")[0]
     assert "C (1 of 2): diverged" in diverged.evidence

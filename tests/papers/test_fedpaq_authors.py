@@ -140,7 +140,7 @@ def test_criteria_of_the_table():
     assert not near(pd.Series(drawn | {"paper %": 83.9}))
     plain, quantised = table_claims(pd.DataFrame([dict(same), drawn, drawn | {"paper %": 83.9, "E": 100}]))
     assert plain.verdict == "holds"
-    assert quantised.verdict == "only when E = 10, M = 10, s = 1"
+    assert quantised.verdict == "in 1 of 2: E = 10, M = 10, s = 1"
     assert len(PUBLISHED) == 10
 
 

@@ -71,7 +71,7 @@ def test_a_run_is_made_once():
 def test_verdicts_follow_from_numbers():
     assert only_when("x", [True, True], ["a", "b"], "").verdict == "holds"
     assert only_when("x", [False, False], ["a", "b"], "").verdict == "does not hold"
-    assert only_when("x", [True, False], ["a", "b"], "").verdict == "only when a"
+    assert only_when("x", [True, False], ["a", "b"], "").verdict == "in 1 of 2: a"
     records = pd.DataFrame(
         {"repetition": [0, 1] * 3, "round": [5, 5, 10, 10, 15, 15], "train_loss": [3.0, 1.0, 2.0, 4.0, 2.5, 4.0]}
     )

@@ -32,9 +32,12 @@ def reproduce(
     claims = claims_table(sections)
     if len(claims):
         print_table(list(claims.columns), cells(claims))
-    command = " ".join(["hush paper", name, *(["--figure", figure] if figure else []), *(["--quick"] if quick else [])])
-    settings = f"{lab.words}; {runs.words}; {time.perf_counter() - begin:.0f} s."
-    print(write(paper, name, [*sections, *([runs.section()] if runs.came else [])], out, command, settings))
+    asked = [*(["--figure", figure] if figure else []), *(["--quick"] if quick else []), "--out", str(out)]
+    command = " ".join(["hush paper", name, *asked])
+    sections += [runs.section()] if runs.came else []
+    took = f"{time.perf_counter() - begin:.0f} s"
+    settings = f"{lab.words}; {runs.words}; this page took {took}, with the runs that it made."
+    print(write(paper, name, sections, out, command, settings))
 
 
 def _tell(section: Section) -> None:

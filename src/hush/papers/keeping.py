@@ -94,7 +94,7 @@ class Runs:
         read = sum(how == READ for *_, how in self.came)
         said = f"{len(self.came)} runs, {read} of them kept from earlier and read" if read else f"{len(self.came)} runs"
         took = sum(float(each.state["seconds"]) for each in self._here.values())
-        return f"{said}, made in {took:.0f} s" if self._here else said
+        return f"{said}; all took {took:.0f} s when they were made" if self._here else said
 
     def section(self) -> Section:
         """Every run by its name, the mark it is kept under, and whether it was read or made."""

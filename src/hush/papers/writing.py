@@ -36,7 +36,7 @@ def only_when(text: str, where: Sequence[bool], places: Sequence[str], evidence:
     true_in = [place for place, holds in zip(places, where, strict=True) if holds]
     if len(true_in) in (0, len(places)):
         return judged(text, bool(true_in), evidence)
-    return Claim(text, f"only when {', '.join(true_in)}", evidence)
+    return Claim(text, f"in {len(true_in)} of {len(places)}: {'; '.join(true_in)}", evidence)
 
 
 @dataclass(frozen=True)

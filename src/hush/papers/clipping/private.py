@@ -45,14 +45,14 @@ def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) ->
     pictures = [Picture(figure, f"{title}: accuracy over rounds.", panels(lines, "accuracy"))]
     text = (
         "DP-FedAvg with the same step sizes, clients drawn by Poisson sampling, noise on the sum: client level, one "
-        "client added or removed, a trusted server or a secure sum, δ = 1e-5, composed over all rounds by the tighter "
-        "of Rényi divergences and privacy loss distributions. The noise of one round has the norm z·c·√d/P beside a "
-        "mean update of at most c: with 20 clients a round it is four times that of the paper's 80, at the same rate. "
+        "client added or removed, a trusted server, δ = 1e-5, composed over all rounds by the tighter of Rényi "
+        "divergences and privacy loss distributions. The noise of one round has the norm z·c·√d/P beside a mean "
+        "update of at most c: with 20 clients a round it is four times that of the paper's 80, at the same rate. "
         "Where there are more clients than MNIST has examples for, they share some. The bound c was chosen from these "
         "clients' updates, which no ε here covers. Models without a row were not run. Runs that diverged were made "
         "before clipping counted an update that is not finite as zero; made again they would stand still."
     )
-    return Section(title, text, [("", printable(table))], pictures, _private_claims(table))
+    return Section(title, text, [("", printable(table))], pictures, _private_claims(table, title.split(", ", 1)[1]))
 
 
 def _private_cases(lab: ClippingLab, data: str, iid: bool) -> list[Case]:
@@ -90,12 +90,13 @@ def _private_row(case: Case, data: str, runs: dict[str, Any]) -> dict[str, objec
     }
 
 
-def _private_claims(table: pd.DataFrame) -> list[Claim]:
+def _private_claims(table: pd.DataFrame, place: str) -> list[Claim]:
     """Each model by itself: models differ in T and step size here. Beside the paper's numbers stands `fair`."""
     names = [f"{row['model']} ({row['P of N']})" for _, row in table.iterrows()]
     drops = table["DP drop"].fillna(np.inf).to_numpy()
     evidence = "; ".join(f"{name}: {_points(drop)}" for name, drop in zip(names, drops, strict=True))
-    return [only_when("privacy takes less than 4 points beyond what clipping takes", list(drops < 4), names, evidence)]
+    text = f"{place}: privacy takes less than 4 points beyond what clipping takes"
+    return [only_when(text, list(drops < 4), names, evidence)]
 
 
 def _points(drop: float) -> str:
