@@ -13,6 +13,7 @@ from hush.data.datasets import load
 from hush.papers.fedpaq_dp import authors
 from hush.papers.fedpaq_dp.grids import interact, worse_with_steps
 from hush.papers.fedpaq_dp.lab import AUTHORS, FedPAQLab, TheirPrivateSetting
+from hush.papers.fedpaq_dp.private import falls_with
 from hush.papers.fedpaq_dp.sensitivity import moved, their_epsilon, unsampled_epsilon
 from hush.papers.fedpaq_dp.table import PUBLISHED, near, table_claims
 from hush.papers.keeping import Runs
@@ -158,6 +159,15 @@ def test_criteria_of_the_grids():
     assert not interact(Given([[1.0, 1.2], [1.0, 1.3]], 0.01))
     assert worse_with_steps(Given([[1.0, 1.0, 1.0], [0.9, 1.0, 1.2]], 0))
     assert not worse_with_steps(Given([[1.0, 1.0, 1.0], [0.9, 1.2, 1.1]], 0))
+    assert not worse_with_steps(Given([[1.0, 1.0, 1.0], [0.7, 0.8, 0.9]], 0))  # it gains everywhere, if less and less
+
+
+def test_criterion_of_a_smaller_epsilon():
+    """From the largest to the smallest by two standard errors, and nowhere surely the other way round."""
+    part = pd.DataFrame({"accuracy %": [80.0, 88.2, 88.1, 88.3], "deviation": [1.0, 0.2, 0.2, 0.2], "runs": 5})
+    assert falls_with(part)
+    assert not falls_with(part.assign(**{"accuracy %": [80.0, 88.9, 88.1, 88.3]}))  # 0.8 with an error of 0.13
+    assert not falls_with(part.assign(**{"accuracy %": [88.0, 88.2, 88.1, 88.3]}))  # 0.3 with an error of 0.46
 
 
 def test_the_authors_settings():

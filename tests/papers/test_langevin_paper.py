@@ -125,6 +125,7 @@ def test_a_bootstrap_has_the_scores_and_their_errors():
     assert found["accuracy"][1].mean() == pytest.approx(told["accuracy"], abs=2e-3)
     assert -found["brier"][1].mean() == pytest.approx(told["brier"], abs=5e-3)
     assert -found["ece"][1].mean() == pytest.approx(told["ece"], abs=2e-2)  # a draw's own gaps add to it
+    assert -found["ece"][1].mean() < told["ece"]  # what they add is taken off
     p = told["accuracy"]
     assert found["accuracy"][1].std() == pytest.approx(np.sqrt(p * (1 - p) / 900), rel=0.1)
     np.testing.assert_array_equal(found["ece"][1], found["ece"][2])  # the same examples for all K

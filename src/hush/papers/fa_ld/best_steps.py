@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import StrMethodFormatter
 from scipy import optimize, stats
 
 from hush import tasks
@@ -170,5 +171,7 @@ def _picture(rounds: Array) -> Drawing:
         )
         ax.fill_between(STEPS, low, high, color=colour, alpha=0.15, linewidth=0)
     ax.set(xlabel="local steps K", ylabel="rounds over the best K's", xscale="log", yscale="log")
+    for each in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+        each(StrMethodFormatter("{x:g}"))
     beside(ax)
     return figure

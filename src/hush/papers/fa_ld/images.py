@@ -139,6 +139,7 @@ def _figure(lab: LangevinLab, title: str, name: str, warm: bool) -> Section:
         for score in SIGNS:
             lines = [Line(f"K = {K}", records) for K, (records, _) in runs.items()]
             picture = curves(lines, f"predictive_{score}")
+            picture.axes[0].set_xlim(left=warm_up)
             caption = f"{title}, {data}: {score} over rounds; bands are the lowest and highest of {plan.chains} chains."
             pictures.append(Picture(f"{name}-{data.lower()}-{score}", caption, picture))
         found += claims(data, when, drawn, judged.get((data, warm), {}))
@@ -148,8 +149,9 @@ def _figure(lab: LangevinLab, title: str, name: str, warm: bool) -> Section:
         f"chains. n·η is chosen for each K from {', '.join(f'{rate:g}' for rate in plan.rates)} by the log-likelihood "
         f"of averaged predictions after {plan.tuning} rounds on a tenth of the training set that is held out. ± is the "
         "standard error of a paired bootstrap over test examples and chains; one K is better than another where the "
-        "95 % interval of their difference lies above zero." + ("" if warm_up in (0, PAPERS_WARM_UP) else f" {LATER}")
+        "95 % interval of their difference (basic bootstrap; more is better) lies above zero."
     )
+    text += "" if warm_up in (0, PAPERS_WARM_UP) else f" {LATER}"
     return Section(title, text, [("At the end:", pd.DataFrame(rows))], pictures, found)
 
 

@@ -24,6 +24,7 @@ from hush.theory.langevin import unbiased_scale
 
 Array = np.ndarray[Any, Any]
 SWEPT = {"lr": "local.lr", "correlation": "local.direction.0.correlation"}
+SYMBOLS = {"lr": "η", "correlation": "ρ"}
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,9 @@ class LangevinLab:
             per_round=setting.per_round,
             unbiased=setting.unbiased,
         )
+        swept = f"{SYMBOLS[name]} = {', '.join(f'{value:g}' for value in values)}"
         result = self.runs(
-            f"{setting.who}, K = {setting.steps}, α = {setting.heterogeneity:g}, {name} in {values}",
+            f"{setting.who}, K = {setting.steps}, α = {setting.heterogeneity:g}, {swept}; {rounds} rounds",
             algorithm,
             self.target(setting),
             rounds,

@@ -145,7 +145,8 @@ def figure_1de(lab: LangevinLab) -> Section:
 def _densities(problem: Any, samples: Any) -> Drawing:
     figure = drawing(7.6, 3.4)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
-    spread = 3.5 * np.sqrt(np.diag(problem.covariance))
+    furthest = np.abs(np.asarray(samples) - problem.mean).max(0)
+    spread = np.maximum(3.5 * np.sqrt(np.diag(problem.covariance)), 1.05 * furthest)
     x, y = (np.linspace(m - s, m + s, 120) for m, s in zip(problem.mean, spread, strict=True))
     away = np.stack(np.meshgrid(x, y), -1) - problem.mean
     height = np.exp(-0.5 * np.einsum("yxi,ij,yxj->yx", away, problem.precision, away))

@@ -126,7 +126,8 @@ def _best(table: pd.DataFrame) -> tuple[bool, str]:
     elias = table["accuracy %, elias"]
     lead = float(elias.iloc[place["elias"]] - elias.iloc[place["dense"]])
     tops = {code: table[["s", f"accuracy %, {code}"]].iloc[row].tolist() for code, row in place.items()}
-    said = ", ".join(f"{code} s = {levels} with {accuracy} %" for code, (levels, accuracy) in tops.items())
+    named = {code: "no quantiser" if levels == "–" else f"s = {levels}" for code, (levels, _) in tops.items()}
+    said = ", ".join(f"{code} {named[code]} with {accuracy} %" for code, (_, accuracy) in tops.items())
     return lead > float(table["deviation"].iloc[place["elias"]]), said
 
 
@@ -149,7 +150,9 @@ def curves_against_bits(lab: FedPAQLab) -> Section:
     chosen = settings[-2:] if lab.quick else settings
     lines = [Line(setting.name.split(", ", 2)[2], lab.records(setting)) for setting in chosen]
     caption = "Accuracy against the bits that all clients sent; 100 rounds each."
-    picture = Picture("against-bits", caption, curves(lines, "accuracy", "uplink_bits"))
+    figure = curves(lines, "accuracy", "uplink_bits")
+    figure.axes[0].set(xscale="log", xlabel="bits sent by all clients")
+    picture = Picture("against-bits", caption, figure)
     return Section("Curves against bits", "The settings of Figure 3, counted on the wire.", pictures=[picture])
 
 
@@ -171,7 +174,7 @@ def theory(lab: FedPAQLab) -> Section:
         for colour, term in zip(PALETTE, SHOWN_TERMS, strict=False):
             seen = table[table[term] > 0]  # there is no drift with one step
             ax.plot(seen[name], seen[term], color=colour, marker="o", markersize=3, label=term.replace("_", " "))
-        ax.set(xscale="log", yscale="log", xlabel=f"{letters[name]} ({name})")
+        ax.set(xscale="log", yscale="log", xlabel=f"{letters[name]} ({name})", ylabel="term of the bound")
         ax.set_xticks(table[name], [f"{value:g}" for value in table[name]])
         ax.xaxis.set_minor_formatter(NullFormatter())
     beside(figure.axes[1])

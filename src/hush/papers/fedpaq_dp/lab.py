@@ -65,6 +65,15 @@ class Setting:
         levels = "not quantised" if self.levels is None else f"s = {self.levels} ({self.code})"
         return f"E = {self.steps} {unit}, M = {self.clients}, {levels}"
 
+    @property
+    def details(self) -> str:
+        """What else tells it from other runs of that name."""
+        ends = f"{self.bit_budget / 1e6:g} Mbit" if self.bit_budget else f"K = {self.rounds}"
+        split = "the authors' split" if self.own_split else f"{self.digits} digits a client"
+        drawn = ", their clients" if self.listed else ""
+        rate = f"η = 0.1/(1 + kE/{self.scale:g}){' a round late' if self.late else ''}"
+        return f"{self.name}; {ends}, batch {self.batch}, {rate}, {split}{drawn}, loss every {self.evaluate_every}"
+
 
 # The authors' own runs: epochs, batches of 64, weight decay, and a step size that falls with every epoch.
 AUTHORS = Setting(
@@ -119,6 +128,11 @@ class PrivateSetting:
             f"E = {self.steps}, M = {self.clients}"
         )
 
+    @property
+    def details(self) -> str:
+        """With how long it is."""
+        return f"{self.name}; K = {self.rounds}, loss every {self.evaluate_every}"
+
 
 @dataclass(frozen=True)
 class TheirPrivateSetting:
@@ -172,6 +186,11 @@ class TheirPrivateSetting:
         named = "not private" if self.epsilon is None else f"ε = {self.epsilon:g}, C = {self.clip:g}"
         return f"their program, {named}, γ = {self.rate:g}, E = {self.steps} epochs"
 
+    @property
+    def details(self) -> str:
+        """There are no others of that name."""
+        return self.name
+
 
 AnySetting = Setting | PrivateSetting | TheirPrivateSetting
 
@@ -192,7 +211,8 @@ class FedPAQLab:
     def words(self) -> str:
         """What the numbers were made with."""
         trial = "scikit-learn's digits, 20 clients, few rounds: a trial of the code"
-        return f"{trial if self.quick else 'MNIST, 100 clients'}, softmax regression, {self.repetitions} repetitions"
+        data = trial if self.quick else "MNIST, 100 clients"
+        return f"{data}, softmax regression, {self.repetitions} repetitions (2 where all clients take part)"
 
     @property
     def clients(self) -> int:
@@ -225,12 +245,12 @@ class FedPAQLab:
         if isinstance(setting, Setting):
             problem, seeds = self.problem_with(setting.digits, setting.own_split), setting.seeds or seeds
         return self.runs(
-            setting.name,
+            setting.details,
             setting.algorithm(),
             problem,
             setting.rounds,
             bit_budget=setting.bit_budget,
-            # Where everyone takes part, repetitions differ by the order of examples alone: 0.01 points of accuracy.
+            # Where everyone takes part a round is ten times the work, and repetitions differ least.
             repetitions=min(2, seeds) if setting.clients == self.clients else seeds,
             evaluate_every=setting.evaluate_every,
             delta=DELTA,

@@ -13,7 +13,7 @@ from hush.papers.drawing import curves
 from hush.papers.fedpaq_dp.bits import compressors, curves_against_bits, measured_bits, theory
 from hush.papers.fedpaq_dp.grids import figure_4_clip, rate_and_steps
 from hush.papers.fedpaq_dp.lab import FedPAQLab, Setting
-from hush.papers.fedpaq_dp.private import composed_budget, figure_4, figures_2_and_3, what_is_hidden
+from hush.papers.fedpaq_dp.private import composed_budget, figure_4, figures_2_and_3, rises, what_is_hidden
 from hush.papers.fedpaq_dp.table import authors_table, equal_bits, facts, heterogeneities
 from hush.papers.writing import Paper, Picture, Section, judged, only_when
 from hush.report.plots import Line
@@ -83,7 +83,7 @@ def figure_3(lab: FedPAQLab) -> Section:
     loss = {s: float(final(records)["train_loss"].mean()) for s, records in by_level.items()}
     accuracy = {s: 100 * float(final(records)["accuracy"].mean()) for s, records in by_level.items()}
     few, many, coarse = min(by_clients), max(by_clients), min(s for s in by_level if s is not None)
-    ups = {M: _rises(lab.records(Setting(clients=M, rounds=30, evaluate_every=1))) for M in (few, many)}
+    ups = {M: rises(lab.records(Setting(clients=M, rounds=30, evaluate_every=1))) for M in (few, many)}
     claims = [
         judged(
             "MNIST: s = 10 almost overlaps with no quantisation",
@@ -114,13 +114,6 @@ def figure_3(lab: FedPAQLab) -> Section:
     ]
     text = "E = 10 steps of batch 12, M = 10, s = 10 unless varied, K = 100, η = 0.1/(1 + kE/100); not private."
     return Section("Figure 3: levels, and clients per round", text, [("", table)], pictures, claims)
-
-
-def _rises(records: pd.DataFrame) -> tuple[float, float]:
-    """In which share of rounds the loss rises, and by how much where it does."""
-    steps = records.sort_values("round").groupby("repetition")["train_loss"].diff().dropna()
-    up = steps[steps > 0]
-    return len(up) / max(len(steps), 1), float(up.mean()) if len(up) else 0.0
 
 
 FEDPAQ = Paper(
