@@ -6,7 +6,7 @@ import pytest
 from hush.app import paper
 from hush.papers.alignment.digital import digital
 from hush.papers.alignment.lab import SCHEMES, SETTINGS, AlignmentLab, Trial
-from hush.papers.alignment.page import claims_of, surely_below
+from hush.papers.alignment.page import at_least_as_good, claims_of, difference
 from hush.papers.keeping import Runs
 
 
@@ -50,14 +50,17 @@ def test_verdicts_follow_from_numbers():
     best = dict(zip(SCHEMES, (10 + spread, 90 + spread, 90 + spread, 89 + spread, 91 + spread), strict=True))
     places = {"at the printed η": printed, "at the best η": best}
     worst, alike, top = claims_of("heterogeneous", "here", places)
-    assert (worst.verdict, alike.verdict) == ("holds", "holds")
-    assert top.verdict == "in 1 of 2: at the printed η"
+    assert (worst.verdict, alike.verdict) == ("holds", "cannot be told")  # 1 point, give or take 1.16
+    assert top.verdict == "holds: at the printed η. does not hold: at the best η"
+    surer = {name: 90 + 0.1 * (values - 90) for name, values in best.items() if name != "alignment"}
+    assert claims_of("heterogeneous", "here", {"surely": surer})[0].verdict == "holds"
     first, second = claims_of("homogeneous", "here", places)
     assert (first.verdict, second.verdict) == ("holds", "does not hold")
     del best["biased, r = 2"]
     assert claims_of("heterogeneous", "here", {"at the best η": best})[-1].text.startswith("here: least squares")
-    assert surely_below(50 + spread, 52 + spread)
-    assert not surely_below(50 + spread, 51 + spread)
+    assert difference(52 + spread, 50 + spread) == pytest.approx((2 - 1.163, 2 + 1.163), abs=1e-3)
+    assert at_least_as_good({"least squares": 49 + spread, "full power": 50 + spread}) == "cannot be told"
+    assert at_least_as_good({"least squares": 48 + spread, "full power": 50 + spread}) == "does not hold"
 
 
 def test_every_search_begins_somewhere():

@@ -3,7 +3,7 @@
 A claim is a sentence of the paper with a verdict that was computed, never typed in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from hush.report.style import write_png
 from hush.store import atomically
 
-HOLDS, FAILS = "holds", "does not hold"
+HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,30 @@ def only_when(text: str, where: Sequence[bool], places: Sequence[str], evidence:
     if len(true_in) in (0, len(places)):
         return judged(text, bool(true_in), evidence)
     return Claim(text, f"in {len(true_in)} of {len(places)}: {'; '.join(true_in)}", evidence)
+
+
+def place_by_place(text: str, verdicts: Mapping[str, str], evidence: str) -> Claim:
+    """A claim with a verdict in every place: one for all, or each with where it is so.
+
+    >>> place_by_place("x", {"a": HOLDS, "b": UNTOLD, "c": HOLDS}, "").verdict
+    'holds: a; c. cannot be told: b'
+    """
+    kinds = {kind: [place for place, found in verdicts.items() if found == kind] for kind in (HOLDS, FAILS, UNTOLD)}
+    said = {kind: places for kind, places in kinds.items() if places}
+    if len(said) == 1:
+        return Claim(text, next(iter(said)), evidence)
+    return Claim(text, ". ".join(f"{kind}: {'; '.join(places)}" for kind, places in said.items()), evidence)
+
+
+def within(low: float, high: float, least: float, most: float) -> str:
+    """Whether what lies in an interval, low to high, lies from least to most.
+
+    >>> [within(*ends, -1.0, 1.0) for ends in ((-0.5, 0.5), (1.5, 2.5), (0.5, 1.5))]
+    ['holds', 'does not hold', 'cannot be told']
+    """
+    if least <= low and high <= most:
+        return HOLDS
+    return FAILS if high < least or low > most else UNTOLD
 
 
 @dataclass(frozen=True)

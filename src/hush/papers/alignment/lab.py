@@ -1,7 +1,8 @@
 """The settings of paper alignment's experiments, and runs of them: each scheme at the printed η and at its best.
 
 Of η and c only η/c matters, so that a scheme is judged at a step size of its own: on a grid of factors of two around a
-guess, which is widened until the best is inside it, by one repetition; what is reported are five others at that best.
+guess, which is widened until the best is inside it, by one repetition on a tenth of the training set that no client
+holds; what is reported are five others at that best, on the test set.
 L is not in the paper. Messages are clipped to it and powers are counted by it: a smaller one makes gradients alike in
 length and the noise small beside them, a larger one leaves them as they are, under more noise.
 """
@@ -17,6 +18,7 @@ from hush import tasks
 from hush.algorithms import over_the_air
 from hush.channel import Alignment, FullPower, GaussianReal, Groups, Largest, LeastSquares, PowerRule
 from hush.core.algorithm import Algorithm
+from hush.papers.held_out import tested_on_held_out
 from hush.papers.keeping import Runs
 from hush.papers.searching import Tuned, widened
 from hush.store.records import final
@@ -26,6 +28,7 @@ PAPER_RATE = 0.01
 BOUNDS = (0.1, 1.0, 10.0)  # L
 EXAMPLES = 6000  # of each client: all of MNIST
 MIXED_EXAMPLES = 5000  # where two digits make up 92 % of a client: of some digits there are no more
+HELD_OUT = 0.1  # of the training set, on which step sizes are chosen: clients hold as much less
 BATCH = 64
 SEARCHED, REPORTED = (0,), (1, 2, 3, 4, 5)  # repetitions that choose η, and that are reported at it
 WIDEST = 9  # points of a grid: a scheme that learns at no step size has no best one
@@ -108,7 +111,7 @@ class AlignmentLab:
 
     quick: bool = False
     runs: Runs = field(default_factory=Runs)
-    _problems: dict[tuple[bool, str], Supervised] = field(default_factory=dict)
+    _problems: dict[tuple[bool, str, bool], Supervised] = field(default_factory=dict)
     _tuned: dict[Trial, Tuned] = field(default_factory=dict)
 
     @property
@@ -133,26 +136,32 @@ class AlignmentLab:
         shown = len(self.reported)
         return f"{data}; K = 10{size}, batches of {BATCH}, {self.rounds} rounds, {shown} repetitions"
 
-    def problem(self, iid: bool, model: str) -> Supervised:
-        """Ten clients of equal size, with all digits alike or with two that make up 92 %."""
-        if (iid, model) not in self._problems:
-            kind: dict[str, Any] = {} if iid else {"dominant_classes": 2}
-            if self.quick:
-                made = tasks.digits(10, **kind)
-            else:
-                made = tasks.mnist(10, model=model, examples_per_client=EXAMPLES if iid else MIXED_EXAMPLES, **kind)
-            self._problems[iid, model] = OnTestAlone(**{each.name: getattr(made, each.name) for each in fields(made)})
-        return self._problems[iid, model]
+    def problem(self, iid: bool, model: str, choosing: bool = False) -> Supervised:
+        """Ten clients of equal size, with all digits alike or with two that make up 92 %.
+
+        Where a step size is chosen they are tested on what no client holds.
+        """
+        if (iid, model, choosing) not in self._problems:
+            name, kind = "digits" if self.quick else "mnist", dict[str, Any]({} if iid else {"dominant_classes": 2})
+            if not self.quick:
+                examples = EXAMPLES if iid else MIXED_EXAMPLES
+                kind |= {"model": model, "examples_per_client": round((1 - HELD_OUT * choosing) * examples)}
+            made: Any = tested_on_held_out(name, HELD_OUT, 10, **kind) if choosing else tasks.TASKS[name](10, **kind)
+            alone = OnTestAlone(**{each.name: getattr(made, each.name) for each in fields(made)})
+            self._problems[iid, model, choosing] = alone
+        return self._problems[iid, model, choosing]
 
     def records(self, trial: Trial, rates: Sequence[float], repetitions: Sequence[int]) -> pd.DataFrame:
         """A trial at some step sizes, side by side in one program."""
+        choosing = tuple(repetitions) == SEARCHED
+        where = "on what is held out" if choosing else f"{len(repetitions)} repetitions"
         return self.runs(
-            f"{trial.name}, η in {', '.join(f'{rate:g}' for rate in rates)}, {len(repetitions)} repetitions",
+            f"{trial.name}, η = {', '.join(f'{rate:g}' for rate in rates)}, {where}",
             trial.algorithm(),
-            self.problem(trial.iid, trial.model),
+            self.problem(trial.iid, trial.model, choosing),
             self.rounds,
             repetitions=list(repetitions),
-            evaluate_every=self.rounds if tuple(repetitions) == SEARCHED else self.rounds // 5,
+            evaluate_every=self.rounds if choosing else self.rounds // 5,
             sweep={"server.lr": list(rates)},
         ).records
 
