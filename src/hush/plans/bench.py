@@ -56,7 +56,7 @@ class Bench:
 
     @property
     def everything(self) -> dict[Any, Measured]:
-        """All measurements, those of earlier sittings that nobody asked for again among them."""
+        """All measurements, those of earlier calls that nobody asked for again among them."""
         return self._earlier | self.known
 
     def measure(
@@ -72,7 +72,7 @@ class Bench:
         return [[self.known[key] for key in of_point] for of_point in keys]
 
     def _recall(self, keys: Iterable[Any]) -> None:
-        """What an earlier sitting measured, with the time it took then."""
+        """What an earlier call measured, with the time it took then."""
         for key in keys:
             if key in self._earlier and key not in self.known:
                 self.known[key] = self._earlier.pop(key)

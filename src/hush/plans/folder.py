@@ -21,7 +21,7 @@ class PlanFolder:
         self.path = Path(path)
 
     def begin(self, identity: Mapping[str, str], resume: bool, replace: bool) -> dict[Any, Measured]:
-        """Claim the folder; what an earlier sitting measured, where it is to go on."""
+        """Claim the folder; what an earlier call measured, where it is to go on."""
         measurements = self.path / MEASUREMENTS
         if measurements.is_file() and resume:
             return self._earlier(measurements, identity)
@@ -69,7 +69,7 @@ class PlanFolder:
 def _parsed(line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError:  # the last line of a sitting that was killed
+    except ValueError:  # the last line of a process that was killed
         return None
 
 

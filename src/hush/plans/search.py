@@ -76,7 +76,7 @@ class Search:
 
     @property
     def used(self) -> float:
-        """Seconds so far, those of earlier sittings among them."""
+        """Seconds so far, those of earlier calls among them."""
         return time.perf_counter() - self._began + self.bench.replayed
 
     def over(self, share: float, more: float = 0.0) -> bool:
