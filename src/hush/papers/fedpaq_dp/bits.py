@@ -148,7 +148,8 @@ def curves_against_bits(lab: FedPAQLab) -> Section:
     """The whole curves, against the bits that were sent."""
     settings = [Setting(levels=s, code=code) for code in ("elias", "dense") for s in (1, 10)] + [Setting(levels=None)]
     chosen = settings[-2:] if lab.quick else settings
-    lines = [Line(setting.name.split(", ", 2)[2], lab.records(setting)) for setting in chosen]
+    runs = {setting.name.split(", ", 2)[2]: lab.records(setting) for setting in chosen}
+    lines = [Line(name, records[records["round"] > 0]) for name, records in runs.items()]  # logarithms have no zero
     caption = "Accuracy against the bits that all clients sent; 100 rounds each."
     figure = curves(lines, "accuracy", "uplink_bits")
     figure.axes[0].set(xscale="log", xlabel="bits sent by all clients")
