@@ -1,12 +1,13 @@
 """A server that lies to devices about a secure sum: what they decline, and what it gains by it."""
 
+import jax.numpy as jnp
 import pytest
 from summed import CLIENTS, ONE_ROUND, PROBLEM, SUMMED, TASK, enrolled, federated
 
 import hush
 from hush.core.floats import WireError
 from hush.core.shares import SECURITY
-from hush.network import agree
+from hush.network import Guard, agree, device_step
 from hush.network.joining import prepared
 from hush.network.messages import DECLINED, kind_of, read_answer, read_told, write_told
 from hush.network.secure_sum import Refused, Summation, Terms, odds
@@ -67,9 +68,22 @@ class TestAServerThatLies:
         assert "protects too little" in read_answer(device.hear(few)).reason
         more = write_step(ASKED, step._replace(body=write_opening((0, 1, 2, 3, 4, 5), told)))
         assert "a sum of 6 clients, where cohorts of 5 were agreed to" in read_answer(device.hear(more)).reason
+        strangers = write_step(ASKED, step._replace(body=write_opening((0, 7, 8, 9, 1000), told)))
+        assert "a sum with client 1000, where 5 clients were agreed to" in read_answer(device.hear(strangers)).reason
         elsewhere = write_step(ASKED, step._replace(body=write_opening(clients[1:], told)))
         assert "no member of this sum" in read_answer(device.hear(elsewhere)).reason
         assert device.guard.participations == (0,)
+
+
+def test_a_step_by_itself_makes_no_bytes_to_send():
+    """Such bytes would have one client's share of the noise."""
+    guard = Guard(
+        SUMMED, PROBLEM.population, 0, dimension=6, rounds=1, epsilon=100.0, delta=1e-3, trust="sum", rehearsal=True
+    )
+    told = {"round": jnp.int32(0), "common": hush.keys.root(0), "model": jnp.zeros(6)}
+    with pytest.raises(Refused, match="an answer is never sent by itself"):
+        device_step(guard, told, hush.init_client(SUMMED, jnp.zeros(6)), PROBLEM.client(0))
+    assert guard.participations == (0,)
 
 
 class TestTheServersSay:

@@ -154,7 +154,9 @@ class TestDescribed:
         assert made.noise_multiplier == pytest.approx(by_hand, rel=1e-6)
         assert (made.relation, made.sampled, found.first.trust, found.per_client) == ("replace", False, "sum", True)
         assert "17 clients together, where only the sum of 20 or more is seen" in found.first.mechanism
-        assert any("(3 of 30) is in league" in each for each in found.first.assumptions)
+        assert any(
+            "more than 3 of its 30 clients (a share of 0.1) in league" in each for each in found.first.assumptions
+        )
 
     def test_fewer_survivors_cost_more(self):
         """The same stage with another threshold: noise is counted for as few as may be left."""

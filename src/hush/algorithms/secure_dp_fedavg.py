@@ -75,8 +75,8 @@ def secure_dp_fedavg(
                       not given, as few as cost a twentieth more noise at most than ever so many would
     threshold         the fewest clients whose sum is opened (two thirds of them if not given): a round with fewer is
                       thrown away
-    colluding         the share of a round's clients that may be in league with the server: ε counts the noise of as
-                      many clients as the threshold less these
+    colluding         the share of a round's clients that may be in league with the server, in any round: ε counts the
+                      noise of as many clients as the threshold less these
     noise             skellam or discrete_gaussian
     noise_multiplier  z: the noise that counts over the clipping bound, and what rounding adds to that; or `epsilon`,
                       `delta` and `rounds` to find it. Who takes part is seen: sampling hides nobody

@@ -61,8 +61,11 @@ def device_step(
     """`client_step` on a device: admitted by its guard, its noise on a grid and from the operating system.
 
     What comes back are the bytes to send, by the message's name, what the device remembers, and info. Batches, too,
-    come from 64 bits of the operating system's that only this device has seen.
+    come from 64 bits of the operating system's that only this device has seen. Where what was agreed to is a secure
+    sum there are no such bytes: a code by itself has a part of the noise alone, and leaves a device masked (`Device`).
     """
+    if summed(guard, phase) and guard.trust != "local":
+        raise Refused("what was agreed to is a secure sum: an answer is never sent by itself")
     guard.admit(broadcast, phase)
     return packed_answer(guard, keys.system(), broadcast, state, data, phase)
 

@@ -82,6 +82,9 @@ class Federation:
         self._costs = costs(algorithm, self.problem)
         # How often each was told and nothing was heard of it, by phase: what it sent may be lost on its way.
         self._unheard = np.zeros((len(algorithm.phases), clients), np.int64)
+        # Who may have answered the round in which the server was stopped, by phase: counted, and taken back as it goes
+        # on, since the same answers come again then.
+        self._stopped_in = np.zeros((len(algorithm.phases), clients), np.int64)
         for name, budget in (("bit_budget", bit_budget), ("client_bit_budget", client_bit_budget)):
             if budget is not None and not math.isfinite(self._costs.uplink_bits.most):
                 raise ValueError(
@@ -164,6 +167,8 @@ class Federation:
             return self._summed(opened, before)
         found = self._gathered(opened, before, self.rules.wanted(len(opened.clients)))
         if found is None:
+            self._stopped_in[phase, list(opened.clients)] = 1
+            self.ledger.client_rounds[phase, 0] += self._stopped_in[phase]
             return False
         info: dict[str, float] = {}
         if len(found.answers) >= self._fewest(len(opened.clients)):
@@ -187,11 +192,13 @@ class Federation:
             wanted = self.rules.wanted(len(opened.clients))  # of those who began, in every step
             while done.open:
                 found = self._gathered(opened._replace(clients=done.asked, sum=done), told, wanted)
-                if found is None:
-                    return False
+                if found is None:  # what was sent was sent: the round counts, and nobody answers it again
+                    told, done = told | set(opened.clients), None
+                    break
                 told |= found.told
                 bits |= {client: heard.bits for client, heard in found.answers.items() if heard.bits}
                 done.advance()
+                bits |= dict.fromkeys(done.survivors, done.bits)  # one may have come as the step was closed
         if done is not None and done.abandoned is None:
             self.coordinator.close_sum(opened, done)
         else:
@@ -258,6 +265,7 @@ class Federation:
             "network/run": np.frombuffer(self.coordinator.run, np.uint8),
             "network/used": self.coordinator.used.copy(),
             "network/unheard": self._unheard.copy(),
+            "network/stopped_in": self._stopped_in.copy(),
             "network/abandoned": np.array(self.abandoned),
             "network/phase": np.array(self._next),
         }
@@ -283,6 +291,7 @@ class Federation:
         self._unheard = np.array(state.get("network/unheard", self._unheard))
         self.abandoned, self._next = int(state["network/abandoned"]), int(state["network/phase"])
         self.ledger.restore({name[7:]: value for name, value in state.items() if name.startswith("ledger/")})
+        self.ledger.client_rounds[:, 0] -= np.array(state.get("network/stopped_in", self._stopped_in))
 
 
 def federation(

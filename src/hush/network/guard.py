@@ -110,7 +110,7 @@ class Guard:
         private = self.description is not None and trust in ("local", "sum")
         self.algorithm = algorithm if rehearsal else on_device(algorithm) if private else with_system_grids(algorithm)
         self.size, self.dimension, self.rounds = int(population.sizes[client]), dimension, rounds
-        self.clients, self.rehearsal = population.clients, rehearsal
+        self.clients, self.rehearsal, self.trust = population.clients, rehearsal, trust
         self.epsilon, self.delta, self.clip, self.largest = epsilon, delta, clip, largest
         model = jax.ShapeDtypeStruct((dimension,), np.float32)
         server = jax.eval_shape(lambda vector: init_server(algorithm, vector), model)

@@ -97,6 +97,8 @@ class Sums:
         most = phase.cohort.places(self._guard.clients)
         if len(clients) > most:  # of more there may be more who collude than ε counts with
             raise Refused(f"a sum of {len(clients)} clients, where cohorts of {most} were agreed to")
+        if clients and max(clients) >= self._guard.clients:  # who is enrolled elsewhere is none of those agreed to
+            raise Refused(f"a sum with client {max(clients)}, where {self._guard.clients} clients were agreed to")
         which = Round(told.run, self._agreement, told.number, told.phase, told.digest)
         try:
             terms = terms_of(phase, dimension, self._guard.clients, clients, which)

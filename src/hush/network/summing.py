@@ -1,6 +1,7 @@
 """Secure sums of a federation: their terms, which both sides make by themselves, and the server's half of the steps."""
 
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -90,10 +91,14 @@ class Summing:
     """The server's half of one sum, as a desk carries it: a message to each client, and one back.
 
     tell_round   what a client is told of the round, with which its first step begins
+
+    Answers come from several threads, and steps end in another one: one at a time, so that no vector is half added, nor
+    in the sum of members among whom it is not.
     """
 
     def __init__(self, terms: Terms, verifier: Verifier, which: Round, tell_round: Callable[[int], bytes]) -> None:
         self._summation, self._which, self._tell_round = Summation(terms, verifier), which, tell_round
+        self._one_at_a_time = threading.Lock()
 
     @property
     def open(self) -> bool:
@@ -122,7 +127,8 @@ class Summing:
 
     def advance(self) -> None:
         """Go on with those who have answered."""
-        self._summation.advance()
+        with self._one_at_a_time:
+            self._summation.advance()
 
     def total(self, sizes: Mapping[str, int]) -> dict[str, Array]:
         """The sum, cut into the messages that were laid end to end."""
@@ -131,10 +137,11 @@ class Summing:
 
     def tell(self, client: int) -> bytes:
         """What a client is told in this step."""
-        body = self._summation.tell(client)
-        if self._summation.step == 0:
-            body = write_opening(self._summation.terms.clients, self._tell_round(client))
-        return write_step(ASKED, self._step(body))
+        with self._one_at_a_time:
+            body = self._summation.tell(client)
+            if self._summation.step == 0:
+                body = write_opening(self._summation.terms.clients, self._tell_round(client))
+            return write_step(ASKED, self._step(body))
 
     def accept(self, client: int, data: bytes) -> Heard | Declined:
         """A client's answer to this step."""
@@ -143,15 +150,21 @@ class Summing:
             assert isinstance(declined, Declined)
             return declined
         found = read_step(STEPPED, data)
-        if found[:-1] != self._step(b"")[:-1]:
-            raise Refused(
-                f"round {self._which.number} is at the step {self.step!r} of its sum, found an answer to step "
-                f"{found.step} of round {found.number}"
-            )
-        masked = self._summation.step == MASKED
-        self._summation.accept(client, found.body)
+        with self._one_at_a_time:
+            if found[:-1] != self._step(b"")[:-1]:
+                raise Refused(
+                    f"round {self._which.number} is at the step {self.step!r} of its sum, found an answer to step "
+                    f"{found.step} of round {found.number}"
+                )
+            masked, name = self._summation.step == MASKED, self.step
+            self._summation.accept(client, found.body)
+        return Heard({}, self.bits if masked else 0, "heard" if masked else name)
+
+    @property
+    def bits(self) -> int:
+        """How many bits a masked vector has, in whole bytes."""
         terms = self._summation.terms
-        return Heard({}, 8 * (-(-terms.bits * terms.length // 8)) if masked else 0, "heard" if masked else self.step)
+        return 8 * (-(-terms.bits * terms.length // 8))
 
     def _step(self, body: bytes) -> Step:
         return Step(self._which.run, self._which.number, self._which.phase, self._summation.step, body)

@@ -22,6 +22,12 @@ declined (`Cohort.independent`). And who retires is decided by nothing but its o
 rounds stands for a budget of bits, also where messages differ in length. In a cohort of fixed size the weights are
 handed on: nothing is proved, and retiring is refused. That the run goes on for a number of rounds known beforehand is
 part of it all: one that ends when somebody's bits are spent tells of its cohorts by its length (`hush.runs.bits`).
+
+Where the noise of all clients counts together, rounds compose only if the noise of one is in no other. A client that
+remembers what it sent (SCAFFOLD, FedDyn) remembers its own noise, which nobody has seen by itself: the sums of later
+rounds tell of it, and whoever takes it off the sum of the round it was made for sees less noise than was counted
+(tests/privacy/attacks). Such rules have a guarantee where each message is seen with its noise, or noise is added to the
+sum.
 """
 
 from dataclasses import dataclass, replace
@@ -33,9 +39,11 @@ import jax.numpy as jnp
 from hush.channel import Digital, Each, Noisy, OverTheAir, SecureSum
 from hush.cohort import Cyclic
 from hush.core.algorithm import Algorithm, keeps_memory
+from hush.core.around import AroundLocal
 from hush.core.contract import LocalRule
 from hush.core.grid import Grid
 from hush.core.shares import exposed
+from hush.local import Beside, ClippedToBroadcast
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
 from hush.privacy.cohorts import Drawn, by_cohort, drawn_by
@@ -60,9 +68,19 @@ TABLES = (
 )
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 IN_LEAGUE = (
-    "of a round's clients at most a share of {share:g} ({count} of {places}) is in league with the server, and their "
-    "noise is not counted; between machines the protocol hides the others' messages from a server that lies, too"
+    "in no round are more than {count} of its {places} clients (a share of {share:g}) in league with the server, and "
+    "their noise is not counted; a server that may choose who takes part can gather its friends, so that there must be "
+    "no more than {count} of them among all clients; the protocol hides the others' messages from one that lies, too"
 )
+
+REMEMBERED = (
+    "clients remember what they sent, their own noise in it, and later sums tell of the noise of earlier ones: it "
+    "cannot be counted together; use a rule that remembers nothing it sent, noise on the sum (channel Noisy), or "
+    "trust='local'"
+)
+
+# Rules whose clients remember of what they sent what the rule inside remembers.
+HANDING_ON = (AroundLocal.commit, Beside.commit, ClippedToBroadcast.commit)
 
 # Trust models in which the cohort is a secret: only what a trusted server publishes is seen, or it is assumed.
 UNSEEN = ("server", "secret-sum", "secret-air")
@@ -160,6 +178,8 @@ def _(channel: SecureSum, central: float, asked: Asked) -> Guarantee:
     if who not in ("sum", "local"):
         raise NoGuarantee(f"a secure sum shows who takes part: trust must be 'sum' or 'local', found {who!r}")
     places = phase.cohort.places(asked.clients.clients)
+    if who == "sum" and remembers_sent(phase.local):
+        raise NoGuarantee(REMEMBERED)
     together = channel.honest(places) if who == "sum" else 1
     if together < 1:
         raise NoGuarantee(
@@ -185,6 +205,13 @@ def _(channel: SecureSum, central: float, asked: Asked) -> Guarantee:
     )
 
 
+def remembers_sent(local: LocalRule) -> bool:
+    """Whether a client keeps something of what it sent, once it is known what that was; unknown rules may."""
+    while type(local).commit in HANDING_ON:
+        local = local.inner  # type: ignore[attr-defined]
+    return type(local).commit is not LocalRule.commit
+
+
 def _on_the_sum(asked: Asked, central: float) -> Guarantee:
     """z = σ over what a neighbour moves the sum by, σ the noise that the server adds, or all clients together."""
     sent, trust, law = asked.sent, asked.trust, "gaussian"
@@ -194,6 +221,8 @@ def _on_the_sum(asked: Asked, central: float) -> Guarantee:
     elif sent.std > 0 and central == 0:
         if trust == "server":
             raise NoGuarantee("the noise is added by the clients: say trust='assumed-sum' or trust='local'")
+        if remembers_sent(asked.phase.local):
+            raise NoGuarantee(REMEMBERED)
         std, where, who = _summed(sent, drawn), "at each client, counted together", trust or "assumed-sum"
     else:
         found = "both at the clients and on the sum" if central > 0 else "nowhere"
