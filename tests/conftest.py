@@ -18,6 +18,8 @@ os.environ.setdefault(
         else ""
     ),
 )
+# Where in the source each operation was traced is of no use to a test, and takes a twentieth of the time.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 os.environ.setdefault("HUSH_OFFLINE", "1")
 # What one worker, or an earlier run, has compiled.
 os.environ.setdefault("HUSH_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".compiled"))

@@ -16,6 +16,8 @@ from hush import extras
 from hush.app.failures import NOT_INSTALLED
 from hush.report.page import write_report
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 TINY = ROOT / "tests/tiny.toml"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -191,7 +193,6 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
-@pytest.mark.slow
 class TestWheel:
     def test_contents(self, wheel):
         with zipfile.ZipFile(wheel) as archive:

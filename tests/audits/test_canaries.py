@@ -11,6 +11,8 @@ from hush.audits.canaries import canaries
 from hush.audits.decoding import decoded, grouped
 from hush.privacy import Release, Unsampled, epsilon_spent
 
+pytestmark = pytest.mark.slow
+
 
 def quadratics(clients, dimension):
     """Clients whose data hardly moves the model, of as many dimensions as are asked for."""
@@ -78,8 +80,8 @@ class TestExamples:
     @pytest.mark.parametrize(
         "adversary",
         [
-            pytest.param("final model", marks=pytest.mark.slow),
-            pytest.param("every model", marks=pytest.mark.slow),
+            "final model",
+            "every model",
             "messages",
         ],
     )
@@ -105,7 +107,6 @@ class TestExamples:
         assert found.bound > 1
         assert not found.refuted
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["tokens", "mlp", "own"])
     def test_other_models_and_data(self, kind):
         import equinox as eqx

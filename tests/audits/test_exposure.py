@@ -15,6 +15,8 @@ from hush.audits import exposure
 from hush.audits.messages import rows_of
 from hush.audits.secrets import Labels, Symbols, kind_of, planted
 
+pytestmark = pytest.mark.slow
+
 MOST = 10.0  # bits: five labels of four classes
 
 
@@ -120,7 +122,6 @@ def test_many_texts_are_estimated(text):
     assert 1 <= rank.rank <= 10**8
 
 
-@pytest.mark.slow
 def test_a_text_that_is_remembered_is_exposed(text):
     found = exposure(hush.fedavg(steps=20, lr=2.0), text, 60, secrets=3, copies=4, length=2, controls=5)
     assert found.chance < 1e-2

@@ -17,6 +17,8 @@ from hush.audits.likelihood import MANY, confidences, each_in_turn, likelihood_r
 from hush.audits.membership import LOSS, RATIO, membership, membership_of
 from hush.audits.rates import clopper_pearson_interval, rates, threshold_at
 
+pytestmark = pytest.mark.slow
+
 some = st.lists(st.integers(0, 12).map(float), min_size=1, max_size=40).map(np.array)
 
 

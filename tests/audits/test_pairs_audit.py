@@ -10,6 +10,8 @@ from hush.audits import asserted, nothing_claimed
 from hush.audits.pairs import arena, audit_pairs
 from hush.privacy import EqualClients, NoGuarantee
 
+pytestmark = pytest.mark.slow
+
 TEN = EqualClients(10, 8)
 
 
@@ -57,7 +59,6 @@ def test_an_audit_goes_on_where_it_ended(monkeypatch):
     assert np.array_equal(again.scores.included, first.scores.included)
 
 
-@pytest.mark.slow
 def test_other_adversaries():
     """The last model alone, which tells less than all of them."""
     last = audit_pairs(fedavg(draw="cyclic"), TEN, 2, delta=DELTA, adversary="final model", lanes=256)

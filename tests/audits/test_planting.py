@@ -18,6 +18,8 @@ from hush.audits.views import Masked
 from hush.core.flat import ravel
 from hush.execution.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 
 def trained(algorithm, problem, lanes=None, rounds=2, **options):
     simulation = Simulation(algorithm, problem, seed=5, lanes=lanes, **options)
@@ -115,7 +117,6 @@ class TestDirections:
 
 
 class TestSwaps:
-    @pytest.mark.slow
     def test_lanes_train_on_what_their_coins_choose(self, unequal):
         changed, swaps, who = with_alternatives(unequal, 10, 2)
         made = planted(hush.fedavg(steps=2, lr=0.3, batch=4), swaps)

@@ -16,6 +16,8 @@ from hush.audits.inversion import _counts, by_optimisation, in_closed_form, labe
 from hush.audits.messages import alone, domain, flat_model, holding_few, quiet, sent
 from hush.models.layers import FLATTEN, TANH, Convolution, Linear, Sequential, layer_keys
 
+pytestmark = pytest.mark.slow
+
 FEATURES, CLASSES = 6, 4
 ONE_STEP = hush.fedavg(steps=1, lr=0.1)
 
@@ -139,7 +141,6 @@ def test_noise_hides_the_examples(digits):
     assert found.claim.epsilon == described.epsilon([1], 1, 1e-5)
 
 
-@pytest.mark.slow
 def test_the_message_is_that_of_a_run():
     """With one client, the model after a round is the broadcast one moved by the message."""
     x = np.random.default_rng(5).uniform(size=(8, 5)).astype(np.float32)
@@ -200,7 +201,6 @@ def test_optimisation_finds_rows_behind_local_steps(rows):
     assert said[-1].startswith("client 1: 400 of 400 steps")
 
 
-@pytest.mark.slow
 def test_optimisation_finds_digits_through_a_convolution():
     """One digit, and three in one message; measured: more than 70 dB each."""
     problem = hush.tasks.digits(clients=20, model=convolutional())
@@ -212,7 +212,6 @@ def test_optimisation_finds_digits_through_a_convolution():
         np.testing.assert_array_equal(found.labels, found.found_labels)
 
 
-@pytest.mark.slow
 def test_noise_hides_digits_from_optimisation():
     """Errors are 2 on average with a deviation of 0.3: the mean of four is below 1 less than once in 10⁶ times."""
     problem = hush.tasks.digits(clients=20, model=convolutional())

@@ -21,13 +21,12 @@ import hush
 from hush.app.main import app
 from hush.settings import build
 
+pytestmark = pytest.mark.slow
+
 TUTORIALS = sorted(page.name for page in (DOCS / "tutorials").glob("*.md") if blocks(page.read_text(encoding="utf-8")))
-QUICK = ("bits.md", "first_run.md")  # the others take their time
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=() if page in QUICK else pytest.mark.slow) for page in TUTORIALS]
-)
+@pytest.mark.parametrize("page", TUTORIALS)
 @pytest.mark.usefixtures("unpainted")
 def test_tutorials(page, tmp_path):
     run_page(f"tutorials/{page}", tmp_path)
@@ -38,21 +37,18 @@ def test_every_tutorial_but_that_of_the_shell_has_python():
     assert there - set(TUTORIALS) == {"deploy_here.md"}
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("page", ["index.md", "coming_from.md", "large_models.md"])
 def test_pages_without_anything_to_bring(page, tmp_path):
     run_page(page, tmp_path)
 
 
-@pytest.mark.slow
 def test_the_page_on_compression(tmp_path):
     vector = np.linspace(-1, 1, 50, dtype=np.float32)
     names = {"hush": hush, "compressor": hush.uplink.QSGD(4), "vector": vector, "key": hush.keys.root(0)}
     run_page("compression.md", tmp_path, names)
 
 
-@pytest.mark.slow
 def test_the_page_on_large_populations(tmp_path, monkeypatch):
     """Its Python, what its remarks say, its settings, and its commands on files as they name them."""
     space = run_page("scale.md", tmp_path)
@@ -81,14 +77,11 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page == "privacy.md")) for page in PARTS]
-)
+@pytest.mark.parametrize("page", PARTS)
 def test_parts_of_pages(page, tmp_path):
     run_page(page, tmp_path, {"hush": hush}, PARTS[page])
 
 
-@pytest.mark.slow
 def test_the_tutorial_on_devices(tmp_path, monkeypatch):
     """Server and devices as on the page, another port apart; both ways come to the same model."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")

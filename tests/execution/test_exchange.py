@@ -19,6 +19,8 @@ from hush.execution.simulation import Simulation
 from hush.execution.turns import Turns
 from hush.uplink import ErrorFeedback, TopK
 
+pytestmark = pytest.mark.slow
+
 # As many places as come out even, a few less, and many more than devices; one client at once, and several.
 SHAPES = [Turns(6, 2, 1, 3), Turns(5, 2, 3, 1), Turns(7, 4, 1, 2), Turns(29, 4, 4, 2)]
 WIDTH = 3

@@ -18,6 +18,8 @@ from hush.execution.simulation import Simulation
 from hush.models import over_devices
 from hush.settings import build
 
+pytestmark = pytest.mark.slow
+
 SIZES = [1, 9, 4, 5, 2, 7]
 DRAWS = np.random.default_rng(5)
 X = DRAWS.normal(size=(sum(SIZES), 6)).astype(np.float32)
@@ -89,7 +91,6 @@ def test_fedavg_is_that_of_the_whole_model():
     same(run(FEDAVG, problem(2)), run(FEDAVG, problem(), devices=1))
 
 
-@pytest.mark.slow
 def test_scaffold_is_that_of_the_whole_model():
     cut, whole = run(SCAFFOLD, problem(2)), run(SCAFFOLD, problem(), devices=1)
     same(cut, whole)
@@ -97,7 +98,6 @@ def test_scaffold_is_that_of_the_whole_model():
         np.testing.assert_allclose(np.linalg.norm(ours, axis=-1), np.linalg.norm(theirs, axis=-1), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_gradient_of_clipped_examples_is_that_of_the_whole_model():
     cut, whole = problem(2), problem()
     model = whole.init(root(1))
@@ -124,7 +124,6 @@ def memory(simulation):
     return found.argument_size_in_bytes + found.temp_size_in_bytes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [FEDAVG, SCAFFOLD])
 def test_memory_on_each_device_is_halved(algorithm):
     whole = Simulation(algorithm, deep(1), devices=1, clients_at_once=1)
@@ -151,7 +150,6 @@ def test_no_array_of_a_models_size_is_gathered():
     assert max(sizes, default=0) < 64 * 64
 
 
-@pytest.mark.slow
 def test_a_module_of_ones_own_starts_cut():
     """What it starts from is not whole on every device either; a part of it that is frozen is cut as well."""
     frozen = hush.models.frozen(module(), ["*layers[0].weight"])
@@ -161,7 +159,6 @@ def test_a_module_of_ones_own_starts_cut():
     assert {shard.data.size for shard in weight.addressable_shards} == {weight.size // 2}
 
 
-@pytest.mark.slow
 def test_a_transformer_is_that_of_the_whole_model():
     """Embeddings, attention, norms and a head of a number of tokens that no device divides."""
     windows, owners = np.random.default_rng(1).integers(0, 31, (24, 17)), np.arange(24) // 6
@@ -174,14 +171,12 @@ def test_a_transformer_is_that_of_the_whole_model():
     same(trained(2, {"devices": 2}), trained(1, {}))
 
 
-@pytest.mark.slow
 def test_repetitions_and_several_clients_at_once():
     cut = run(FEDAVG, problem(2), repetitions=2, clients_at_once=2)
     whole = run(FEDAVG, problem(), repetitions=2, devices=1)
     same(cut, whole, lane=1)
 
 
-@pytest.mark.slow
 def test_a_streamed_run():
     cut = run(SCAFFOLD, problem(2), streamed=True)
     same(cut, run(SCAFFOLD, problem(), devices=1))
@@ -201,7 +196,6 @@ def test_going_on_from_a_checkpoint_changes_nothing():
     np.testing.assert_array_equal(second.models, straight.models)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("unpainted")
 def test_a_run_in_a_folder_goes_on_with_the_same_cut_alone(tmp_path):
     hush.run(FEDAVG, problem(2), rounds=1, folder=tmp_path / "run")
@@ -214,7 +208,6 @@ def test_a_run_in_a_folder_goes_on_with_the_same_cut_alone(tmp_path):
         hush.load(tmp_path / "run", problem=problem(4))
 
 
-@pytest.mark.slow
 def test_noise_is_other_draws_of_the_same_law():
     """√d · std is how long Gaussian noise is, to 4 deviations of its length, in the whole model and in the cut one."""
     noisy = hush.dp_fedavg(4, len(SIZES), clip=1e-3, noise_multiplier=100.0, steps=1, batch=3)

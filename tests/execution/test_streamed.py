@@ -12,6 +12,8 @@ from hush.execution import room
 from hush.execution.simulation import Simulation
 from hush.uplink import ErrorFeedback, TopK
 
+pytestmark = pytest.mark.slow
+
 CASES = {
     "fedpaq": lambda: hush.fedpaq(clients=3, steps=2, lr=0.3, batch=1, levels=5),
     "scaffold": lambda: hush.scaffold(clients=3, steps=2, lr=0.1),
@@ -22,16 +24,11 @@ CASES = {
     "in turn": lambda: hush.feddane(clients=3, steps=2, lr=0.1),
     "personal": lambda: hush.ditto(clients=3, steps=2, lr=0.1),
 }
-SLOW = ("poisson", "error feedback", "over the air", "in turn", "personal", "everyone")
 ROUNDS = 7
 
 
 def with_memory(algorithm):
     return hush.Algorithm(algorithm.cohort, algorithm.local, (ErrorFeedback(TopK(4)),))
-
-
-def cases(slow=SLOW):
-    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in CASES]
 
 
 @pytest.fixture
@@ -59,7 +56,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", CASES)
 def test_a_streamed_run_is_the_same_run(unequal, name):
     one, other = (advanced(CASES[name](), unequal, streamed=streamed) for streamed in (False, True))
     assert other._supply._builder.rounds < ROUNDS  # or nothing was brought
@@ -70,10 +67,10 @@ def test_a_streamed_run_is_the_same_run(unequal, name):
 @pytest.mark.parametrize(
     "layout",
     [
-        pytest.param({"repetitions": 3, "devices": 2}, marks=pytest.mark.slow),
-        pytest.param({"repetitions": 2, "devices": 4}, marks=pytest.mark.slow),
-        pytest.param({"devices": 4, "clients_at_once": 2}, marks=pytest.mark.slow),
-        pytest.param({"sweep": {"local.inner.lr": [0.05, 0.1, 0.2]}}, marks=pytest.mark.slow),
+        {"repetitions": 3, "devices": 2},
+        {"repetitions": 2, "devices": 4},
+        {"devices": 4, "clients_at_once": 2},
+        {"sweep": {"local.inner.lr": [0.05, 0.1, 0.2]}},
     ],
 )
 def test_in_any_layout(unequal, layout):
@@ -83,7 +80,7 @@ def test_in_any_layout(unequal, layout):
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize(("before", "after"), [(False, True), (True, False), (True, True)])
-@pytest.mark.parametrize("in_a_file", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("in_a_file", [True, False])
 def test_a_run_goes_on_wherever_its_clients_lay(unequal, tmp_path, before, after, in_a_file):
     file = tmp_path / "states" if in_a_file else None
     algorithm = CASES["scaffold"]()
@@ -98,7 +95,6 @@ def test_a_run_goes_on_wherever_its_clients_lay(unequal, tmp_path, before, after
     assert_same(whole, second)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_windows")
 def test_a_run_goes_on_on_other_devices(unequal, tmp_path):
     """What two devices had between them one has, and then four; and they come and go between lanes and clients."""
@@ -136,7 +132,6 @@ def test_budgets_end_it_at_the_same_round(unequal):
     np.testing.assert_allclose(found[0][2], found[1][2], rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_windows")
 def test_personal_models_are_measured_on_each_clients_own_data(unequal):
     one, other = (advanced(CASES["personal"](), unequal, streamed=streamed) for streamed in (False, True))
@@ -148,7 +143,6 @@ def test_personal_models_are_measured_on_each_clients_own_data(unequal):
         np.testing.assert_allclose(after[name], values, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_windows")
 def test_potentials_are_streamed_too():
     draws = np.random.default_rng(0)

@@ -16,6 +16,8 @@ from hush.execution.memories import Memories
 from hush.execution.mesh import make
 from hush.execution.table import Table
 
+pytestmark = pytest.mark.slow
+
 LANES, CLIENTS, WIDTH = 4, 11, 3
 INITIAL = {"control": -np.zeros((LANES, WIDTH), np.float32), "count": np.arange(LANES, dtype=np.int32)}
 
@@ -77,7 +79,6 @@ def test_in_one_process_it_is_the_same_table(laid_out):
     np.testing.assert_array_equal(memories.gather(members)["control"], np.full((lanes, 8, WIDTH), 3, np.float32))
 
 
-@pytest.mark.slow
 def test_each_of_two_processes_has_its_own_rows_alone(tmp_path):
     """And they are those of one process; no more than a piece of others' rows is ever in the memory of process 1."""
     with Pack(tmp_path) as pack:

@@ -7,6 +7,8 @@ from round_cases import CASES, RECORDS, ROUNDS, digits
 from hush.core.costs import bits_of_round, costs
 from hush.execution.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 # Lengths that depend on the numbers, cohorts that depend on chance, power that depends on the fading.
 BOUNDED = {
     "qsgd elias blocks",
@@ -50,7 +52,6 @@ def test_a_recorded_run_cost_what_was_said(name):
         assert (recorded["told"] % found.client_downlink_bits == 0).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["feddane", "rotated with feedback", "dp_fedavg, adaptive", "over_the_air"])
 def test_so_does_a_run_of_today(name):
     """The records are of other code, which tests hold to today's; these four are looked at directly."""

@@ -10,6 +10,8 @@ from hush.models import build, layers
 from hush.models.convolution import LIBRARY, PATCHES, convolve, way_for
 from hush.models.products import products_in
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = ("lenet5", "alexnet", "resnet18", "mobilenet_v2")
 IMAGES = ((28, 28, 1), (32, 32, 3))
 

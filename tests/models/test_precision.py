@@ -17,6 +17,8 @@ from hush.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Lin
 from hush.models.products import einsum, on_any_backend, product, products_in
 from hush.models.wrap import IN_BFLOAT16
 
+pytestmark = pytest.mark.slow
+
 # A product as the compiler of a GPU is told of it: of two arrays in bfloat16, and answered in float32.
 HALVES = re.compile(r"tensor<[\dx]+xbf16>, tensor<[\dx]+xbf16>\) -> tensor<[\dx]+xf32>")
 DRAWS = np.random.default_rng(5)
@@ -157,11 +159,7 @@ def problem(name, precision):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name in ("gpt", "lenet5") else name
-        for name in IN_BFLOAT16
-        if name not in ("alexnet", "mobilenet_v2", "resnet18")
-    ],
+    [name for name in IN_BFLOAT16 if name not in ("alexnet", "mobilenet_v2", "resnet18")],
 )
 def test_a_network_in_bfloat16(name):
     """Every product asks for it, the parameters and gradients are float32, and within 5 % of float32's together.

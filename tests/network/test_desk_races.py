@@ -50,6 +50,21 @@ def test_of_two_answers_at_once_one_is_refused(met):
     assert (kept == 1.0).all() == (found[0] is not None)
 
 
+def test_who_has_nothing_to_be_told_any_more_does_not_keep_it_from_others(met):
+    """A step of a secure sum may end while devices are being told of it."""
+    desk, coordinator, *_ = met
+    tell = coordinator.tell
+
+    def told(opened, client):
+        if client == 1:
+            raise Refused("client 1 was absent before")
+        return tell(opened, client)
+
+    coordinator.tell = told
+    assert desk.offers((0, 1, 2)).keys() == {0, 2}
+    assert desk.offered(1) is None
+
+
 def test_an_answer_that_is_read_while_the_round_closes_is_too_late(met):
     desk, coordinator, gathered, answer, notes = met
     accept, current = coordinator.accept, desk._current

@@ -21,13 +21,23 @@ def enrolment(tmp_path_factory):
     return enrolled(tmp_path_factory.mktemp("enrolment"))
 
 
+def opening_of(line):
+    """With what the first client's part in a sum began."""
+    return next(data for client, data, up in line.seen if client == 0 and not up and data[5] == ASKED)
+
+
+@pytest.fixture(scope="module")
+def opening(enrolment, tmp_path_factory):
+    """The same in a round that went well, for a server to change and to say to devices that have heard nothing yet."""
+    return opening_of(federated(enrolment, tmp_path_factory.mktemp("well"), run=ONE_ROUND)[1])
+
+
 class TestAServerThatLies:
     """What a device says to it."""
 
     def first(self, enrolment, tmp_path):
         _, line, devices = federated(enrolment, tmp_path, run=ONE_ROUND)
-        (opening,) = [data for client, data, up in line.seen if client == 0 and not up and data[5] == ASKED][:1]
-        return line, devices[0], opening
+        return line, devices[0], opening_of(line)
 
     @pytest.mark.slow
     def test_the_same_round_in_a_second_sum_is_declined(self, enrolment, tmp_path):
@@ -56,9 +66,8 @@ class TestAServerThatLies:
         said = device.hear(told)
         assert "an answer is never sent by itself" in read_answer(said).reason
 
-    def test_a_sum_of_too_few_to_hide_in_is_declined(self, enrolment, tmp_path):
+    def test_a_sum_of_too_few_to_hide_in_is_declined(self, enrolment, opening, tmp_path):
         own, _ = enrolment
-        _, _, opening = self.first(enrolment, tmp_path)
         step = read_step(ASKED, opening)
         clients, told = read_opening(step.body)
         agreement = agree(SUMMED, PROBLEM, ONE_ROUND, True, task=TASK)
@@ -89,19 +98,21 @@ def test_a_step_by_itself_makes_no_bytes_to_send():
 class TestTheServersSay:
     """What a server could choose, were it not in what members agree on."""
 
-    def hears(self, enrolment, tmp_path, name, change):
+    def hears(self, enrolment, opening, tmp_path, change):
         """A new device's first answer where the server tells the round otherwise than it told the others."""
+        answer, terms = self.says(enrolment, opening, tmp_path, change)
+        return read_step(STEPPED, answer).body, terms
+
+    def says(self, enrolment, opening, tmp_path, change):
         own, _ = enrolment
-        _, line, _ = federated(enrolment, tmp_path, run=ONE_ROUND)
-        opening = next(data for client, data, up in line.seen if client == 0 and not up and data[5] == ASKED)
         step = read_step(ASKED, opening)
         clients, told = read_opening(step.body)
         changed = write_opening(clients, write_told(change(read_told(told))))
-        (tmp_path / name).mkdir()
+        (tmp_path / "new").mkdir()
         agreement = agree(SUMMED, PROBLEM, ONE_ROUND, True, task=TASK)
-        device = prepared(agreement, 0, "task", tmp_path / name, rehearse=True, credential=own[0])
+        device = prepared(agreement, 0, "task", tmp_path / "new", rehearse=True, credential=own[0])
         terms = [self.terms(step, clients, each) for each in (read_told(told), change(read_told(told)))]
-        return read_step(STEPPED, device.hear(write_step(ASKED, step._replace(body=changed)))).body, terms
+        return device.hear(write_step(ASKED, step._replace(body=changed))), terms
 
     def terms(self, step, clients, told):
         which = Round(*step[:1], told.agreement, *step[1:3], told.digest)
@@ -115,12 +126,14 @@ class TestTheServersSay:
         ],
         ids=["model", "common key"],
     )
-    def test_a_device_that_is_told_another_round_is_in_no_sum_with_the_others(self, enrolment, tmp_path, change):
+    def test_a_device_that_is_told_another_round_is_in_no_sum_with_the_others(
+        self, enrolment, opening, tmp_path, change
+    ):
         """Else a server would tell all but one a model from which nothing is learnt, and see in the sum what it says.
 
         Nor does it help to say that what the device has signed is of the others' sum.
         """
-        keys, (others, own) = self.hears(enrolment, tmp_path, "new", change)
+        keys, (others, own) = self.hears(enrolment, opening, tmp_path, change)
         assert read_keys(own, keys).client == 0
         with pytest.raises(WireError, match="a message of another sum"):
             read_keys(others, keys)
@@ -128,10 +141,15 @@ class TestTheServersSay:
         with pytest.raises(Refused, match="a signature that is not of client 0"):
             Summation(others, enrolment[1]).accept(0, renamed)
 
+    @pytest.mark.parametrize("length", [0, 7, 12])
+    def test_a_common_key_of_another_length_is_declined(self, enrolment, opening, tmp_path, length):
+        answer, _ = self.says(enrolment, opening, tmp_path, lambda told: told._replace(common=bytes(length)))
+        assert read_answer(answer).reason == f"the common key must have 8 bytes, found {length}"
+
     @pytest.mark.slow
-    def test_what_differs_for_each_device_is_in_no_digest(self, enrolment, tmp_path):
+    def test_what_differs_for_each_device_is_in_no_digest(self, enrolment, opening, tmp_path):
         """When its answer was last used is each device's own matter."""
-        keys, (others, own) = self.hears(enrolment, tmp_path, "new", lambda told: told._replace(used=-1))
+        keys, (others, own) = self.hears(enrolment, opening, tmp_path, lambda told: told._replace(used=-1))
         assert own == others
         assert read_keys(others, keys).client == 0
 

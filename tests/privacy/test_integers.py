@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 import hush
 from hush.core.laws import DiscreteGaussian, Skellam
+from hush.network.secure_sum import Terms
 from hush.privacy import NoGuarantee, Release, Summed, describe, renyi
 from hush.privacy.accounting import divergences, spent
 from hush.privacy.clients import client_level
@@ -181,6 +182,27 @@ class TestDescribed:
             describe(replace(algorithm, channel=hush.channel.SecureSum(20, 0.7)), EqualClients(100), 20, dimension=650)
         with pytest.raises(ValueError, match="nobody's noise is left to count"):
             self.described(colluding=0.7)
+
+    @pytest.mark.parametrize(("threshold", "withstood"), [(17, True), (16, False), (4, False)])
+    def test_a_server_that_lies_is_named_only_where_devices_would_agree(self, threshold, withstood):
+        """Of 30 clients with three who may collude, two lists of 16 survivors could both be signed."""
+        algorithm, _ = self.described()
+        low = replace(algorithm, channel=hush.channel.SecureSum(threshold))
+        assumptions = " ".join(describe(low, EqualClients(100), 20, dimension=650).first.assumptions)
+        assert ("from one that lies, too" in assumptions) == withstood
+        assert ("the server is honest but curious" in assumptions) != withstood
+        try:
+            Terms.of(b"context", tuple(range(30)), 16, 650, threshold)
+        except ValueError:
+            assert not withstood
+        else:
+            assert withstood
+
+    def test_a_threshold_that_no_cohort_reaches_has_no_number(self):
+        algorithm, _ = self.described()
+        never = replace(algorithm, channel=hush.channel.SecureSum(1000))
+        with pytest.raises(NoGuarantee, match="a sum of 1000 clients at least is never opened in cohorts of 30"):
+            describe(never, EqualClients(100), 20, dimension=650)
 
     def test_the_same_sum_without_its_channel_is_not_trusted(self):
         """Trust in a sum is claimed where a secure sum sees to it; elsewhere it is called an assumption."""

@@ -10,7 +10,7 @@ import pytest
 import hush
 from hush.store import Unreadable
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.slow]
 
 
 def go(problem, folder, rounds=4, **asked):

@@ -91,10 +91,10 @@ def test_more_rounds_than_were_planned_are_told_of_before_any(quadratic, tmp_pat
     assert compiling == "compiling"
     assert notice.startswith(f"3 rounds were planned, with ε = {rounded_up(before)} at δ = 1e-05; with 9 rounds")
     assert f"up to {rounded_up(spent)}:" in notice
-    assert after.status["privacy"]["longer than planned"] == [notice]
+    assert after.status["privacy"]["on resuming"] == [notice]
     # Nothing new is asked: nothing new is told, and what was told stays.
-    assert go(POISSON, quadratic, 9, folder=folder, resume=True).status["privacy"]["longer than planned"] == [notice]
-    longest = go(POISSON, quadratic, 12, folder=folder, resume=True).status["privacy"]["longer than planned"]
+    assert go(POISSON, quadratic, 9, folder=folder, resume=True).status["privacy"]["on resuming"] == [notice]
+    longest = go(POISSON, quadratic, 12, folder=folder, resume=True).status["privacy"]["on resuming"]
     assert longest[0] == notice
     assert longest[1].startswith("9 rounds were planned")
 
@@ -103,7 +103,7 @@ def test_where_clients_pay_for_their_own_rounds_the_notice_is_a_bound(quadratic,
     folder = tmp_path / "run"
     go(LOCAL, quadratic, 2, folder=folder)
     after = go(LOCAL, quadratic, 6, folder=folder, resume=True).status["privacy"]
-    (told,) = after["longer than planned"]
+    (told,) = after["on resuming"]
     bound = float(told.partition("up to ")[2].partition(":")[0])
     assert bound >= after["epsilon"]
 
@@ -111,7 +111,7 @@ def test_where_clients_pay_for_their_own_rounds_the_notice_is_a_bound(quadratic,
 def test_a_run_without_a_guarantee_has_nothing_to_tell(quadratic, tmp_path):
     plain = hush.fedavg(clients=3, steps=1)
     go(plain, quadratic, 2, folder=tmp_path / "run")
-    assert "longer than planned" not in go(plain, quadratic, 4, folder=tmp_path / "run", resume=True).status["privacy"]
+    assert "on resuming" not in go(plain, quadratic, 4, folder=tmp_path / "run", resume=True).status["privacy"]
 
 
 def test_checkpoints_carry_it_from_the_first(quadratic, tmp_path):

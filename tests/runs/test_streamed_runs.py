@@ -8,6 +8,8 @@ import hush
 from hush.core.costs import costs
 from hush.execution import room
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 8
 
 
@@ -37,7 +39,6 @@ def test_records_clients_and_models_are_the_same(unequal):
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
-@pytest.mark.slow
 def test_it_goes_on_in_another_layout(unequal, tmp_path, before, after):
     whole = run(unequal)
     run(unequal, 6, folder=tmp_path, streamed=before)
@@ -46,7 +47,6 @@ def test_it_goes_on_in_another_layout(unequal, tmp_path, before, after):
     np.testing.assert_allclose(found.vector, whole.vector, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.slow
 def test_a_saved_result_has_all_that_clients_remember(unequal, tmp_path):
     run(unequal, 4, folder=tmp_path / "first", streamed=True).save(tmp_path / "second")
     (tmp_path / "first" / "client_states.bin").unlink()
@@ -54,7 +54,6 @@ def test_a_saved_result_has_all_that_clients_remember(unequal, tmp_path):
     np.testing.assert_allclose(found.vector, run(unequal).vector, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("before", [True, False])
 def test_who_has_nothing_to_remember_goes_on_too(unequal, tmp_path, before):
     algorithm, how = hush.fedavg(clients=3, steps=1, lr=0.2), {"folder": tmp_path, "progress": False}
@@ -75,7 +74,6 @@ def test_epsilon_is_the_same(unequal):
     pd.testing.assert_series_equal(one.records["epsilon"], other.records["epsilon"])
 
 
-@pytest.mark.slow
 def test_who_has_spent_its_bits_takes_part_no_more(unequal):
     algorithm = hush.fedpaq(clients=3, steps=1, lr=0.2, levels=3)
     bits = costs(algorithm, unequal).phases[0].client_uplink_bits.most

@@ -32,6 +32,8 @@ from hush.theory.alignment_region import (
     smallest_scale,
 )
 
+pytestmark = pytest.mark.slow
+
 CONSTANTS = Constants(smoothness=2.0, gap=3.0, variance=1.5, dimension=6)
 FIGURE_3 = np.array([10.0] * 5 + [0.004] * 5)  # h√P of the heterogeneous setting at its means, with L = 1
 

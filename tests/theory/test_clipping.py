@@ -22,6 +22,8 @@ from hush.theory.clipping import (
     theorem_3_1,
 )
 
+pytestmark = pytest.mark.slow
+
 CONSTANTS = SmoothConstants(smoothness=2.0, gradient=3.0, noise=1.5, heterogeneity=0.5, gap=4.0, dimension=9)
 SETTING = Setting(rounds=50, steps=4, clients=5, population=20, lr=0.01, server_lr=0.5, noise=0.1)
 BIAS = ClippingBias(own=0.1, across=0.2, own_squared=0.02, across_squared=0.05, factor=0.8, factor_squared=0.7)

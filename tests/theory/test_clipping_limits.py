@@ -26,6 +26,8 @@ from hush.theory.clipping_limits import (
     table_1,
 )
 
+pytestmark = pytest.mark.slow
+
 TABLE_1 = {  # unclipped, c = 1, 0.1, 0.05, 0.01
     1: (0, 0, 0, 0.2, 0.5),
     10: (0.2715, 0.2715, 0.5, 0.5, 0.5),
@@ -87,7 +89,6 @@ def test_table_1():
     assert found.loc[1000, 0.01] < found.loc[1000, 1.0] < found.loc[1000, inf]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 100])
 def test_table_1_by_training(steps):
     problem = hush.tasks.quadratic(SLOPES[:, None, None], TARGETS[:, None])

@@ -8,6 +8,8 @@ from jax import random
 import hush
 from hush.theory import estimate
 
+pytestmark = pytest.mark.slow
+
 
 def moments(gradients, weight_decay, x):
     """Of example gradients [N, n, d]: ‖∇f_i‖² [N], the mean of ‖∇f_i − ∇f‖², the variance within clients [N], ∇f."""

@@ -194,6 +194,7 @@ class TestCodes:
             ((16, 0.0, 1.0, QUIET), "bound must be a positive number"),
             ((16, 1.0, -1.0, QUIET), "scale must be a positive number"),
             ((16, 1.0, 2.0**25, QUIET), "bound · scale must be at most"),
+            ((16, np.float16(1), 1e12, QUIET), "bound · scale must be at most"),  # where 2^24 is infinity, too
             ((16, 1.0, 1.0, 3.0), "noise must be a DiscreteGaussian or a Skellam, found 3.0"),
         ],
     )

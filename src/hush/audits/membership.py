@@ -22,11 +22,10 @@ from hush.audits.findings import Bound, Finding, Scores
 from hush.audits.likelihood import confidences, each_in_turn, likelihood_ratio
 from hush.audits.observing import Progress, advance, silent
 from hush.audits.one_run import counted, one_run, one_run_gaussian, parted
-from hush.audits.pairs.probes import pieces
 from hush.audits.planting import Masks, lanes_of, planted
 from hush.audits.rates import AT, Rates, rates, threshold_at
 from hush.audits.scoring import losses
-from hush.core.algorithm import Algorithm, InTurn, check
+from hush.core.algorithm import Algorithm, InTurn, check, pieces
 from hush.core.check import flag, integer, shown
 from hush.core.check import seed as check_seed
 from hush.core.problem import Problem

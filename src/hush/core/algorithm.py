@@ -162,6 +162,17 @@ def name_of(algorithm: Algorithm | InTurn) -> str:
     return algorithm.called.name if algorithm.called.pieces == tuple(_pieces(algorithm)) else ""
 
 
+def pieces(part: Any) -> Iterator[Any]:
+    """Every piece of an algorithm or of a part of one, the inner ones too."""
+    if isinstance(part, tuple | list):
+        for each in part:
+            yield from pieces(each)
+    if isinstance(part, eqx.Module):
+        yield part
+        for field in fields(part):
+            yield from pieces(getattr(part, field.name, None))
+
+
 def _pieces(part: Any, place: str = "") -> Iterator[str]:
     """Every piece by its place and kind; how many clients, steps and the like there are is no matter."""
     inner: list[tuple[Any, Any]] = list(enumerate(part)) if isinstance(part, tuple | list) else []

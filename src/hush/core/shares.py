@@ -13,6 +13,15 @@ def count_of(share: float, clients: int) -> int:
     return int(share * clients + 1e-9)  # 0.29 × 100 is a little less than 29
 
 
+def one_list(threshold: int, members: int, colluding: int) -> bool:
+    """Whether no two lists of survivors can be signed by a threshold each: two honest signatures would meet in one.
+
+    >>> one_list(17, 30, 3), one_list(16, 30, 3)
+    (True, False)
+    """
+    return 2 * threshold > members + colluding
+
+
 def exposed(clients: int) -> float:
     """How likely circles that are drawn betray somebody in a round of so many clients, at most (`odds.exposure`).
 

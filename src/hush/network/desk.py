@@ -106,7 +106,11 @@ class Desk:
                 self._note("told", round=here.opened.number, phase=here.opened.phase, clients=new)
                 here.told.update(new)
             opened = here.opened
-        return {client: self._coordinator.tell(opened, client) for client in concerned}
+        found: dict[int, bytes] = {}
+        for client in concerned:
+            with contextlib.suppress(Refused):  # its step of a sum has ended meanwhile: there is nothing to tell it now
+                found[client] = self._coordinator.tell(opened, client)
+        return found
 
     def offered(self, client: int) -> bytes | None:
         """The same for one device."""

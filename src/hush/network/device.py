@@ -205,9 +205,9 @@ class Device:
             )
         pairs = zip(told.vectors, leaves, strict=True)
         named = jax.tree.unflatten(structure, [jnp.asarray(vector.reshape(leaf.shape)) for vector, leaf in pairs])
-        common = np.frombuffer(told.common, "<u4")
-        if common.size != 2:
+        if len(told.common) != 8:
             raise Refused(f"the common key must have 8 bytes, found {len(told.common)}")
+        common = np.frombuffer(told.common, "<u4")
         return {"round": jnp.int32(told.number), "common": jax.random.wrap_key_data(jnp.asarray(common))} | named
 
     def _enter_run(self, run: bytes) -> None:

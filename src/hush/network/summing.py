@@ -148,6 +148,8 @@ class Summing:
         if kind_of(data) == DECLINED:
             declined = read_answer(data)
             assert isinstance(declined, Declined)
+            if (declined.run, declined.number, declined.phase) != self._step(b"")[:3]:
+                raise Refused(f"round {self._which.number} is open, found what was declined in {declined.number}")
             return declined
         found = read_step(STEPPED, data)
         with self._one_at_a_time:

@@ -42,7 +42,7 @@ from hush.core.algorithm import Algorithm, keeps_memory
 from hush.core.around import AroundLocal
 from hush.core.contract import LocalRule
 from hush.core.grid import Grid
-from hush.core.shares import exposed
+from hush.core.shares import exposed, one_list
 from hush.local import Beside, ClippedToBroadcast
 from hush.privacy import releases as sampled
 from hush.privacy.air import ONLY_THE_AIR, air_multiplier, mixes_alike
@@ -70,7 +70,12 @@ HONEST = "every client of a round adds its share of the noise: clients in league
 IN_LEAGUE = (
     "in no round are more than {count} of its {places} clients (a share of {share:g}) in league with the server, and "
     "their noise is not counted; a server that may choose who takes part can gather its friends, so that there must be "
-    "no more than {count} of them among all clients; the protocol hides the others' messages from one that lies, too"
+    "no more than {count} of them among all clients; {lies}"
+)
+FROM_LIARS = "the protocol hides the others' messages from one that lies, too"
+CURIOUS = (
+    "the server is honest but curious: against one that lies the protocol needs a larger threshold than {threshold} of "
+    "{places} clients, and cohorts of a fixed size, and devices refuse others"
 )
 
 REMEMBERED = (
@@ -180,13 +185,19 @@ def _(channel: SecureSum, central: float, asked: Asked) -> Guarantee:
     places = phase.cohort.places(asked.clients.clients)
     if who == "sum" and remembers_sent(phase.local):
         raise NoGuarantee(REMEMBERED)
+    if channel.threshold > places:
+        raise NoGuarantee(f"a sum of {channel.threshold} clients at least is never opened in cohorts of {places}")
     together = channel.honest(places) if who == "sum" else 1
     if together < 1:
         raise NoGuarantee(
             f"in sums of {channel.threshold} clients at least there may be nobody whose noise counts: a share of "
             f"{channel.colluding:g} of {places} may be in league with the server"
         )
-    league = IN_LEAGUE.format(share=channel.colluding, count=channel.threshold - together, places=places)
+    count = channel.threshold - together
+    deployed = one_list(channel.threshold, places, count) and together > 1 and not phase.cohort.padded
+    lies = (FROM_LIARS if deployed else CURIOUS).format(threshold=channel.threshold, places=places)
+    league = IN_LEAGUE.format(share=channel.colluding, count=count, places=places, lies=lies)
+    drawn = _as_seen(phase, drawn_by(phase.cohort, asked.clients), who)
     sizes = _sizes(phase.local, counted(asked.dimension))
     length = float(stage.bound) * float(stage.scale)
     reach = 2 * sqrt(sum(longest(length, size) ** 2 for size in sizes))
@@ -198,9 +209,9 @@ def _(channel: SecureSum, central: float, asked: Asked) -> Guarantee:
         mechanism=f"{asked.sent.words}, rounded to {float(stage.scale):.4g} steps a unit, {in_words(found.law)} noise "
         f"of z = {found.noise_multiplier:.4g} sensitivities {summed if who == 'sum' else 'of its own'}",
         releases={0: ((found, 1),)},
-        assumptions=_assumptions(asked.sent, None, found.law, TABLES, *((league,) if who == "sum" else ())),
+        assumptions=_assumptions(asked.sent, drawn, found.law, TABLES, *((league,) if who == "sum" else ())),
         per_client=True,
-        every=drawn_by(phase.cohort, asked.clients).every,
+        every=drawn.every,
         failure=exposed(places) if who == "sum" else 0.0,
     )
 
@@ -299,14 +310,8 @@ def _sizes(local: LocalRule, dimension: int) -> list[int]:
 
 def _assumptions(sent: Sent, drawn: Drawn | None, law: str, *more: str) -> tuple[str, ...]:
     secret = (SECRET,) if drawn is not None and drawn.sampling.rate < 1 else ()
-    return (
-        NOISE_OF[law],
-        NOT_SEEN,
-        *sent.assumptions,
-        *(drawn.assumptions if drawn is not None else ()),
-        *more,
-        *secret,
-    )
+    others = drawn.assumptions if drawn is not None else ()
+    return tuple(dict.fromkeys((NOISE_OF[law], NOT_SEEN, *sent.assumptions, *others, *more, *secret)))
 
 
 def _local(asked: Asked) -> Guarantee:

@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any
 
-from hush.core.algorithm import Algorithm
-from hush.core.contract import Stage
-from hush.local import ClippedToBroadcast
+from hush.core.algorithm import Algorithm, pieces
+from hush.core.contract import LocalRule, Stage
+from hush.core.telling import is_ours
+from hush.local import ClippedToBroadcast, Langevin, Weighted
+from hush.privacy.cohorts import SIZES_KNOWN
 from hush.privacy.proofs import Proofs
 from hush.privacy.releases import NoGuarantee, exactly
 from hush.server import AdaptingClip
@@ -28,6 +30,8 @@ from hush.uplink import (
 )
 
 CHOSEN = "the clipping bound was not chosen by looking at these clients' updates: that would cost privacy nobody counts"
+# What these make of a client's data follows from how many examples all others hold, too.
+LOOK_AT_SIZES = (Langevin, Weighted)
 NOT_CLIPPED = "nothing clips what a client sends; put the stage Clip into the uplink"
 
 
@@ -70,15 +74,25 @@ def sent_by(phase: Algorithm) -> Sent:
 
 
 def _trained(phase: Algorithm) -> Sent:
-    """What the local rule hands to the uplink. Any rule will do, as a client's data may change as a whole."""
+    """What the local rule hands to the uplink. Any rule will do, as a client's data may change as a whole.
+
+    But where a rule looks at how many examples there are in all, one client's data would change all clients' messages:
+    these numbers are then known, and stay as they are.
+    """
     messages = len(phase.local.sends)
+    known = (SIZES_KNOWN,) if looks_at_sizes(phase.local) else ()
     if type(phase.local) is not ClippedToBroadcast:
-        return Sent(messages)
+        return Sent(messages, assumptions=(CHOSEN, *known))
     if type(phase.server) is not AdaptingClip:
         raise NoGuarantee("clients clip to a broadcast bound, which only the server rule AdaptingClip keeps")
     joint = sqrt(1 + (float(phase.local.weight) / 2) ** 2)  # an update of norm 1, and κ/2 of an indicator
     words = "updates clipped to a bound that follows a private quantile"
-    return Sent(messages, joint, words=words, assumptions=(), follows=True)
+    return Sent(messages, joint, words=words, assumptions=known, follows=True)
+
+
+def looks_at_sizes(local: LocalRule) -> bool:
+    """Whether what a client sends follows from how many examples others hold; a rule of somebody's own may look."""
+    return any(type(piece) in LOOK_AT_SIZES or not is_ours(type(piece)) for piece in pieces(local))
 
 
 @by_stage.register(Clip)

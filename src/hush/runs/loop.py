@@ -77,11 +77,24 @@ class Loop:
         self.seconds = float(state["seconds"])
         if (records := rows_of(state)) is not None:
             self.rows = [{str(name): value for name, value in row.items()} for row in records.to_dict("records")]
+        if self.promises.restated:
+            self._restate()
         if self.history is not None:
             self.history = list(state["history"]) if "history" in state else []
         self.own = {name[len(OWN) :]: values for name, values in state.items() if name.startswith(OWN)}
         if self.samples is not None:
             self.samples.restore(state)
+
+    def _restate(self) -> None:
+        """Leave out what ε was at another δ, or against somebody else.
+
+        What each client has taken part in is known of all rounds so far, and no more of those before.
+        """
+        now = self._epsilons().max(1)
+        here = dict(zip(range(-len(now), 0), now, strict=True))
+        for place, row in enumerate(self.rows, -len(self.rows)):
+            if "epsilon" in row:
+                row["epsilon"] = float(here.get(place, math.nan)) if row["round"] == self.simulation.round else math.nan
 
     def run(self, display: Display, stopping: Stopping) -> Result:
         """Blocks of rounds, evaluations and checkpoints, until the end or until something stops it."""
@@ -298,7 +311,7 @@ class Loop:
             "compile_seconds": self.compile_seconds,
             "dimension": self.simulation.dimension,
             "privacy": self.spending.in_words(self.simulation.round, self.simulation.ledger.client_rounds)
-            | ({"longer than planned": self.promises.told} if self.promises.told else {}),
+            | ({"on resuming": self.promises.told} if self.promises.told else {}),
             "layout": self.simulation.arrangement,
         }
 

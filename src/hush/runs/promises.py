@@ -16,6 +16,8 @@ Array = np.ndarray[Any, Any]
 MARK = "privacy/"  # how the names of these begin in a checkpoint
 EARLIER = "it was lost in an earlier part of this run: "
 UNSAID = "that reported none"
+NONE = "none"
+RESTATED = "records before round {done} have no ε any more: they had it {before}, and now it is {now}"
 
 
 class Promises:
@@ -23,8 +25,9 @@ class Promises:
 
     def __init__(self, spending: Spending, planned: int | None, asked: RunSettings) -> None:
         self._spending, self._planned, self._asked = spending, planned, asked
-        self.told: list[str] = []  # whenever a run went on for longer than planned
+        self.told: list[str] = []  # whenever a run went on in a way that changes what was said
         self.news = ""  # what is to be told now
+        self.restated = False  # whether the ε of earlier records was another one than is reckoned from now on
         # Budgets that may end a run where clients' data or draws say so, with what was protected from whom at the time.
         self._ends = {name: [self._protected] for name in self._budgets()}
 
@@ -40,6 +43,11 @@ class Promises:
         first = self._spending.lanes[0].first if self._spending else None
         return "nothing" if first is None else f"unit={first.unit!r} and trust={first.trust!r}"
 
+    @property
+    def _reckoned(self) -> str:
+        """What an ε in the records is of."""
+        return f"at δ = {self._spending.delta:g} with {self._protected}" if self._spending else NONE
+
     def state(self) -> dict[str, Array]:
         """As arrays of a checkpoint."""
         return {
@@ -47,6 +55,7 @@ class Promises:
             f"{MARK}ends": np.array(json.dumps(self._ends)),
             f"{MARK}planned": np.array(-1 if self._planned is None else self._planned),
             f"{MARK}told": np.array(json.dumps(self.told)),
+            f"{MARK}reckoned": np.array(self._reckoned),
         }
 
     def restore(self, state: Mapping[str, Array], ledger: Ledger) -> None:
@@ -59,10 +68,17 @@ class Promises:
         for name, protected in before.items():
             self._ends[name] = sorted({*self._ends.get(name, []), *protected})
         self.told = json.loads(str(state.get(f"{MARK}told", "[]")))
+        reckoned = str(state.get(f"{MARK}reckoned", self._reckoned))
+        self.restated = bool(done and self._spending) and reckoned not in (NONE, self._reckoned)
+        if self.restated:
+            self._tell(RESTATED.format(done=done, before=reckoned, now=self._reckoned))
         planned = int(state.get(f"{MARK}planned", -1))
         if self._spending and done and planned >= 0 and (self._planned is None or self._planned > planned):
-            self.news = self._longer(planned, done, ledger)
-            self.told.append(self.news)
+            self._tell(self._longer(planned, done, ledger))
+
+    def _tell(self, news: str) -> None:
+        self.news = "; ".join(filter(None, (self.news, news)))
+        self.told.append(news)
 
     def _unlooked_at(self, before: Mapping[str, list[str]]) -> str:
         """Why an end that was no secret under one guarantee may be one under another."""

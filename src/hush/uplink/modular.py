@@ -65,9 +65,10 @@ class Modular(Summable):
         integer("width", self.width, FEWEST_BITS, MOST_BITS)
         if not isinstance(self.noise, IntegerNoise):
             raise ValueError(f"noise must be a DiscreteGaussian or a Skellam, found {shown(self.noise)}")
-        length = self.bound * self.scale
-        if not unknown_yet(length) and np.any(np.asarray(length) > LONGEST):
-            raise ValueError(f"bound · scale must be at most {LONGEST:g} steps, found {shown(length)}")
+        if not unknown_yet(self.bound) and not unknown_yet(self.scale):
+            length = np.asarray(self.bound, np.float64) * np.asarray(self.scale, np.float64)
+            if np.any(length > LONGEST):
+                raise ValueError(f"bound · scale must be at most {LONGEST:g} steps, found {shown(length)}")
 
     def encode_in(self, key: Key, common: Key, vector: Vector, state: State) -> tuple[Code, State, Info]:
         length = norm(vector)

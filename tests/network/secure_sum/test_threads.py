@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from summing import Play, terms, verifier
 
+from hush.network.messages import Declined, write_declined
 from hush.network.refusals import Refused
 from hush.network.secure_sum import masks
 from hush.network.steps import STEPPED, Step, write_step
@@ -86,3 +87,14 @@ def test_an_answer_to_a_step_that_is_closed_is_refused():
     assert play.run()
     assert late not in play.server.survivors
     assert play.server.total().tolist() == play.expected()
+
+
+def test_only_what_is_declined_in_this_sum_counts():
+    """A word about an earlier round that arrives late, or about another run, leaves its client in the sum."""
+    play = Threaded(5)
+    client = play.there()[0]
+    for other in ({"run": b"otherrun"}, {"number": 6}, {"phase": 1}):
+        with pytest.raises(Refused, match="round 7 is open, found what was declined in"):
+            play.desk.accept(client, write_declined(Declined(WHICH.run, 7, 0, "no")._replace(**other)))
+    said = Declined(WHICH.run, 7, 0, "the battery is low")
+    assert play.desk.accept(client, write_declined(said)) == said

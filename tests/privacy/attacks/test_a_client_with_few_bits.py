@@ -20,6 +20,8 @@ from hush.local import LocalSGD
 from hush.privacy import EqualClients, describe
 from hush.uplink import Clip
 
+pytestmark = pytest.mark.slow
+
 RATE, ROUNDS, DELTA = 0.3, 3, 1e-3
 SGD = LocalSGD(0.05, steps=1)
 

@@ -16,6 +16,8 @@ from jax import random
 from hush.cohort import Poisson
 from hush.core.problem import Population
 
+pytestmark = pytest.mark.slow
+
 LARGEST = 2**32 - 1
 
 

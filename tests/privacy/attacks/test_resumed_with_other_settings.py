@@ -45,3 +45,31 @@ def test_a_schedule_cannot_be_swapped_for_a_smaller_one_of_the_same_name(digits,
         return hush.fa_ld(steps=2, lr=schedule, batch=8, clip=1.0)
 
     quiet_then(of_size(1e-4), of_size(1e-6), digits, tmp_path / "schedule")
+
+
+CHANGES = {
+    "trust": ({"trust": "sum", "delta": 1e-3}, {"trust": "local", "delta": 1e-3}),
+    "δ": ({"delta": 1e-2}, {"delta": 1e-8}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("rounds", [4, 6])
+@pytest.mark.filterwarnings("ignore:.*δ")
+def test_old_rows_do_not_stand_under_a_new_claim(change, rounds, tmp_path):
+    """Trust in a sum was enough for an ε of 1, and the table that ended with trust in nobody still had it."""
+    problem, (before, after) = hush.tasks.logistic_regression(8, 5, dimension=6), CHANGES[change]
+    sizes = {"clip": 1.0, "dimension": 6, "bits": 16, "noise_multiplier": 6.0}
+    algorithm = hush.secure_dp_fedavg(8, 8, **sizes, steps=1, lr=0.1)
+    known = {"evaluate_every": 2, "progress": False}
+    hush.run(algorithm, problem, 4, **known, **before, folder=tmp_path / "run")
+    resumed = hush.run(algorithm, problem, rounds, **known, **after, folder=tmp_path / "run", resume=True)
+    at_once = hush.run(algorithm, problem, rounds, **known, **after).records
+    for records in (resumed.records, hush.load(tmp_path / "run").records):
+        assert list(records["round"]) == list(at_once["round"])
+        known_now = records["epsilon"].notna()
+        assert list(records["round"][known_now]) == [4, 6][: rounds // 2 - 1]
+        assert (records["epsilon"][known_now] == at_once["epsilon"][known_now]).all()
+    told = resumed.status["privacy"]["on resuming"][0]
+    assert f"at δ = {before['delta']:g}" in told
+    assert f"now it is at δ = {after['delta']:g}" in told

@@ -16,9 +16,9 @@ from hush.audits.findings import Finding, Scores
 from hush.audits.pairs.arena import Arena, arena
 from hush.audits.pairs.choosing import DELTAS, WORTH_IT, Chosen, best_of
 from hush.audits.pairs.lanes import Lanes, Progress, Store
-from hush.audits.pairs.probes import Probe, pieces, probes
+from hush.audits.pairs.probes import Probe, probes
 from hush.audits.pairs.scores import Pair
-from hush.core.algorithm import Algorithm, InTurn
+from hush.core.algorithm import Algorithm, InTurn, pieces
 from hush.core.check import integer, known
 from hush.core.problem import Population, Problem
 from hush.privacy import Description, EqualClients, NoGuarantee, describe

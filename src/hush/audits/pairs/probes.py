@@ -5,14 +5,11 @@ alike, or a few large ones beside many small, which a quantiser that scales by t
 beyond what clips, about at it, and so small that their squares are zero in 32 bits, where a norm may be lost.
 """
 
-from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import numpy as np
 
-from hush.core.algorithm import Algorithm, InTurn
+from hush.core.algorithm import Algorithm, InTurn, pieces
 
 BEYOND = 1e4  # times what just clips
 UNDERFLOWS = 1e-22  # the square is no number of 32 bits
@@ -67,17 +64,6 @@ def pace_of(algorithm: Algorithm | InTurn) -> float:
     if any(_bound(getattr(piece, "oracle", None)) for piece in found):
         return 1.0
     return min((pace for piece in found if (pace := _pace(piece)) is not None), default=1.0)
-
-
-def pieces(part: Any) -> Iterator[Any]:
-    """Every piece of an algorithm, the inner ones too."""
-    if isinstance(part, tuple | list):
-        for each in part:
-            yield from pieces(each)
-    if isinstance(part, eqx.Module):
-        yield part
-        for field in fields(part):
-            yield from pieces(getattr(part, field.name, None))
 
 
 def _bound(piece: Any) -> float | None:

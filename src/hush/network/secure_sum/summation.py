@@ -8,8 +8,10 @@
     summation.total()
 
 Who does not answer a step is absent from then on. Every answer is checked when it comes, so that nobody can spoil a sum
-for the others by what is seen only later. All but one thing: that a dealer's shares, each as it committed to, are of
-its secret is seen when they are joined. Then the sum is abandoned, with the name of that client.
+for the others by what is seen only later. All but two things. What is sealed only its holder can open: a dealer that
+seals nonsense makes its holders decline, who say whose it was, and with too many of them the sum is lost. And that a
+dealer's shares, each as it committed to, are of its secret is seen when they are joined: then the sum is abandoned,
+with the name of that client.
 """
 
 import hashlib

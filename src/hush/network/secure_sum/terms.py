@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Self
 
-from hush.core.shares import SECURITY, SPARSE_FROM, count_of
+from hush.core.shares import SECURITY, SPARSE_FROM, count_of, one_list
 from hush.network.certificates import LARGEST_CLIENT, check_whole
 from hush.network.secure_sum import odds
 
@@ -113,7 +113,7 @@ class Terms:
         members = len(self.clients)
         check_whole("colluding", self.colluding, 0, members - 1)
         check_whole("threshold", self.threshold, 2, members)
-        if 2 * self.threshold <= members + self.colluding:
+        if not one_list(self.threshold, members, self.colluding):
             raise ValueError(
                 f"a threshold of {self.threshold} lets a server show two lists of survivors to {members} members of "
                 f"whom {self.colluding} collude: it must be more than {(members + self.colluding) / 2:g}"
