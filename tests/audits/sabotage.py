@@ -14,7 +14,7 @@ from jax import random
 
 import hush
 from hush.audits import Claim, claim_of
-from hush.channel import Digital, Noisy
+from hush.channel import Digital, Noisy, SecureSum
 from hush.cohort import Everyone, Poisson, Uniform
 from hush.core.clipping import clip
 from hush.core.contract import Cohort, Draw, LocalRule, ServerRule, Stage
@@ -78,6 +78,11 @@ def shared_by_more() -> Any:
     """A secure sum in which each client adds its share of the noise among a hundred: ten are there."""
     stage = summed(CLIENTS).uplink[0]
     return replace(summed(CLIENTS), uplink=(replace(stage, noise=Skellam(stage.noise.std / 10**0.5)),))
+
+
+def of_few() -> Any:
+    """Noise that hides each of ten, in a secure sum that is opened with five, of whom two may tell theirs."""
+    return replace(summed(CLIENTS), channel=SecureSum(5, 0.2))
 
 
 def too_long() -> Any:
@@ -345,6 +350,7 @@ SABOTAGES = [
         rounds=32,
     ),
     Sabotage("a secure sum of fewer than are counted", shared_by_more, lambda: summed(CLIENTS)),
+    Sabotage("a secure sum of survivors who are counted as everybody", of_few, lambda: summed(CLIENTS)),
     Sabotage("whole numbers that are too large", too_long, lambda: summed(CLIENTS)),
     Sabotage(
         "batches that always hold the example",

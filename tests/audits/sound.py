@@ -98,6 +98,7 @@ SOUND = [
     Sound("a secure sum, Skellam", summed),
     Sound("a secure sum, discrete Gaussian", lambda: summed(noise="discrete_gaussian")),
     Sound("a secure sum in few bits", lambda: summed(bits=8), rounds=3),
+    Sound("a secure sum of survivors, one in their midst", lambda: summed(threshold=7, colluding=0.1)),
     Sound("a secure sum that nobody trusts", lambda: summed(noise_multiplier=20.0), trust="local"),
     Sound("poisson, more often", lambda: fedavg(8, z=1.0), rounds=2),
     Sound("uniform", lambda: fedavg(draw="uniform", z=2.0), rounds=4),

@@ -14,7 +14,7 @@ from hush.audits.pairs.drawn import Alone, AmongAll, Attacked, OnePlace
 from hush.audits.pairs.probes import Probe
 from hush.audits.pairs.program import Program
 from hush.audits.pairs.seen import MESSAGES, PUBLISHED, RECEIVED, SEES, Seen, watched
-from hush.channel import Each, Noisy
+from hush.channel import Each, Noisy, SecureSum
 from hush.core.algorithm import Algorithm, InTurn
 from hush.core.contract import Channel, Cohort, Info, ServerRule, Stage, State
 from hush.core.keys import Key, at, root
@@ -119,11 +119,11 @@ def arena(
     for index, phase in enumerate(algorithm.phases):
         cohort: Cohort = Alone(what == MESSAGES)
         if not alone and whole:
-            cohort = AmongAll(phase.cohort, 1.0, canary, forced[index])
+            cohort = AmongAll(phase.cohort, 1.0, canary, forced[index], _sure(phase, everyone.clients))
         elif not alone:
             replaced = claim.relation == "replace"
             cohort = OnePlace(phase.cohort, 1.0, canary, forced[index], replaced)
-        channel, server, uplink = phase.channel, phase.server, phase.uplink
+        channel, server, uplink = _of_the_sure(phase, everyone.clients), phase.server, phase.uplink
         if alone:
             channel, server = Each() if what == MESSAGES else Digital(), _of_one(server)
             uplink = tuple(Opened(stage) if isinstance(stage, Summable) else stage for stage in uplink)
@@ -135,6 +135,18 @@ def arena(
     problem = crafted(everyone, dimension, unit=claim.unit, canary=canary, alone=not whole)
     made = phases[0] if len(phases) == 1 else InTurn(tuple(phases))
     return Arena(made, problem, claim.relation, rounds, whole, adversary == "final model")
+
+
+def _sure(phase: Algorithm, clients: int) -> int | None:
+    """How many clients' noise there is for certain in what is seen; None where it is that of all who take part."""
+    channel = phase.channel
+    return channel.honest(phase.cohort.places(clients)) if isinstance(channel, SecureSum) else None
+
+
+def _of_the_sure(phase: Algorithm, clients: int) -> Channel:
+    """The channel, which opens their sum, too: a server that knows the others' messages takes these off."""
+    sure = _sure(phase, clients)
+    return phase.channel if sure is None else SecureSum(sure, 0.0)
 
 
 def _noise_on_the_sum(phase: Algorithm) -> bool:

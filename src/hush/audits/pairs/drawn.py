@@ -55,7 +55,12 @@ class Attacked(Cohort):
 
 
 class AmongAll(Attacked):
-    """With all others simulated, under their own numbers."""
+    """With all others simulated, under their own numbers; or, with the canary, so many of them as are sure to be there.
+
+    Of a secure sum these are the fewest survivors, less those who tell the server their noise.
+    """
+
+    sure: int | None = eqx.field(static=True, default=None)
 
     def places(self, clients: int) -> int:
         return self.inner.places(clients)
@@ -66,8 +71,11 @@ class AmongAll(Attacked):
     def __call__(self, key: Key, population: Population, number: int | jax.Array = 0) -> Draw:
         found, mine = self.drawn(key, population, number)
         active = found.active & ~(mine & (self.present == 0))
-        order = jnp.argsort(~active, stable=True)
-        return Draw(found.ids[order], jnp.where(active, found.weights, 0)[order], active[order], found.coverage)
+        order = jnp.argsort(jnp.where(mine & active, 0, jnp.where(active, 1, 2)), stable=True)
+        ids, weights, active = found.ids[order], jnp.where(active, found.weights, 0)[order], active[order]
+        if self.sure is not None:
+            active &= jnp.arange(ids.size) < self.sure
+        return Draw(ids, jnp.where(active, weights, 0), active, found.coverage)
 
 
 class OnePlace(Attacked):
