@@ -68,14 +68,17 @@ OFTEN = (
 )
 
 
-def test_of_two_hundred_audits_few_accuse():
-    """Each bound holds with 95 %: of 200 audits more than 24 accuse with a probability below one in 10,000."""
+AUDITS, MOST_ACCUSED = 120, 17
+
+
+def test_of_a_hundred_and_twenty_audits_few_accuse():
+    """Each bound holds with 95 %: of 120 audits more than 17 accuse with a probability below one in 10,000."""
     few = [case for case in SOUND if case.name in OFTEN]
     accused = 0
     for case in few:
         algorithm, asked = case.make(), {"delta": DELTA, "unit": case.unit, "trust": case.trust}
-        for seed in range(200 // len(few)):
+        for seed in range(AUDITS // len(few)):
             accused += audit_pairs(algorithm, case.clients, 1, lanes=512, seed=seed, **asked).refuted
     assert len(few) == len(OFTEN)
-    assert binom.sf(24, 200, 0.05) < 1e-4
-    assert accused <= 24
+    assert binom.sf(MOST_ACCUSED, AUDITS, 0.05) < 1e-4
+    assert accused <= MOST_ACCUSED

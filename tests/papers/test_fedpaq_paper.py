@@ -21,7 +21,7 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
     headings = ("Claims and verdicts", "The authors' table", "Equal bits", "Figure 2", "Figure 3", "measured bits")
     for heading in (*headings, "Figure 4 (a)", "At the composed ε", "Figures 2 and 3 (b), private"):
         assert heading in page
-    assert "Made by `hush paper fedpaq-dp --quick`" in page
+    assert f"Made by `hush paper fedpaq-dp --quick --out {tmp_path}`" in page
     assert "a trial of the code" in page
     pictures = {path.stem for path in (tmp_path / "fedpaq-dp").glob("*.png")}
     private = {"figure-4a", "figure-2-private", "figure-3b-private"}

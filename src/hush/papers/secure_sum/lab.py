@@ -163,8 +163,7 @@ class SumLab:
         while True:
             tried = {(clip, lr): replace(setting, clip=clip, lr=lr) for clip, lr in product(clips, rates)}
             clip, lr = max(tried, key=lambda each: self._chosen_by(tried[each]))
-            wider = longer(clips, clip), longer(rates, lr)
-            if self.quick or wider == (clips, rates):
+            if self.quick or (wider := (longer(clips, clip), longer(rates, lr))) == (clips, rates):
                 return tried[clip, lr]
             clips, rates = wider
 
