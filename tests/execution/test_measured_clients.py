@@ -8,6 +8,8 @@ import hush
 from hush.core.flat import unravelled
 from hush.execution.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 
 def by_loop(problem, vectors):
     """Loss and accuracy of each client's own examples under a model for each, one client after the other."""
@@ -21,7 +23,7 @@ def by_loop(problem, vectors):
     return {"loss": loss, "accuracy": accuracy}
 
 
-@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("devices", [1, 2])
 def test_the_global_and_the_personal_model_of_each_client(unequal, devices, monkeypatch):
     monkeypatch.setattr("hush.core.evaluation.EVALUATE_AT_ONCE", 4)  # of 13 examples at the most
     simulation = Simulation(hush.ditto(3, steps=2, lr=0.5), unequal, repetitions=2, devices=devices)

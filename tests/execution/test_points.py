@@ -8,6 +8,8 @@ from hush.execution.lanes import Lane, lay_out
 from hush.execution.simulation import Simulation
 from hush.settings import SettingsError, build, tables_of
 
+pytestmark = pytest.mark.slow
+
 POINTS = [{"local.lr": 0.1, "server.lr": 1.0}, {"local.lr": 0.3, "server.lr": 0.5}]
 
 
@@ -21,7 +23,6 @@ def test_every_point_with_every_repetition():
     assert found == [Lane(4, POINTS[0]), Lane(7, POINTS[0]), Lane(4, POINTS[1]), Lane(7, POINTS[1])]
 
 
-@pytest.mark.slow
 def test_points_are_what_a_run_of_each_would_be(algorithm, unequal):
     swept = hush.run(algorithm, unequal, 3, sweep=POINTS, repetitions=2, progress=False)
     for index, point in enumerate(POINTS):

@@ -13,6 +13,8 @@ from hush.tasks.analytic import Linear
 from hush.tasks.measures import regression
 from hush.tasks.problem import supervised
 
+pytestmark = pytest.mark.slow
+
 
 class AsManyAsExamples(Full):
     """All data in every step, and as many steps an epoch as the client has examples."""

@@ -13,17 +13,14 @@ from hush.settings import RunSettings
 sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 from round_cases import CASES, ROUNDS, digits
 
-ORDINARY = ("fedpaq", "dp_fedavg, adaptive")
+pytestmark = pytest.mark.slow
+
 OVER_THE_AIR = [name for name in CASES if name.startswith("over_the_air")]
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in ORDINARY else pytest.param(name, marks=pytest.mark.slow)
-        for name in CASES
-        if name not in OVER_THE_AIR
-    ],
+    [name for name in CASES if name not in OVER_THE_AIR],
 )
 def test_model_bits_and_privacy_are_the_simulators(name):
     algorithm, problem = CASES[name](), digits()

@@ -20,6 +20,8 @@ from hush.network.serving import rehearsing, serve
 from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events
 
+pytestmark = pytest.mark.slow
+
 CLIENTS, ROUNDS, NODE = 3, 3, 1 << 40  # numbers of nodes have nothing to do with those of clients
 PROBLEM = hush.tasks.logistic_regression(CLIENTS, 20, dimension=4)
 ALGORITHM = hush.fedpaq(clients=CLIENTS, steps=2, lr=0.2, batch=4, levels=4)
@@ -108,9 +110,7 @@ def failed_once(client, count, data):
     return Reply("", b"", "out of memory") if (client, count) in {(0, 2), (1, 4)} else data
 
 
-@pytest.mark.parametrize(
-    "fate", [killed_once, *(pytest.param(fate, marks=pytest.mark.slow) for fate in (never, failed_once))]
-)
+@pytest.mark.parametrize("fate", [killed_once, never, failed_once])
 def test_what_is_lost_is_asked_again_and_counts_once(fate, simulated, tmp_path):
     post = FakePost(fate)
     result, said = served(post, tmp_path, begin_with=CLIENTS)

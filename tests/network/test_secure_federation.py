@@ -20,6 +20,8 @@ from hush.settings import NetworkSettings, RunSettings
 from hush.store.journal import events, roll
 from hush.uplink import ErrorFeedback, TopK
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def enrolment(tmp_path_factory):
@@ -30,7 +32,7 @@ def by_hand(survivors):
     return sums.by_hand(SUMMED, PROBLEM, RUN.seed, survivors)
 
 
-EVERYBODY, SLOW = list(range(CLIENTS)), pytest.mark.slow
+EVERYBODY = list(range(CLIENTS))
 
 
 def test_with_everybody_there_it_is_the_simulators_model(enrolment, tmp_path):
@@ -42,7 +44,6 @@ def test_with_everybody_there_it_is_the_simulators_model(enrolment, tmp_path):
     assert {kind_of(data) for _, data, up in line.seen if up} == {STEPPED}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "killed",
     [{}, {1: (0, 2), 4: (0, 3)}],
@@ -70,7 +71,6 @@ def test_what_is_opened_is_the_sum_of_what_devices_have_said_exactly(enrolment, 
 STAGE, PLAIN = SUMMED.uplink[0], hush.scaffold(CLIENTS, steps=2, lr=0.2, batch=8, weighting="equal")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -91,13 +91,13 @@ def test_other_sums_are_the_simulators_too(enrolment, tmp_path, algorithm):
     ("killed", "survivors"),
     [
         ({1: (1, 1), 4: (1, 2)}, [EVERYBODY, [0, 2, 3], EVERYBODY]),  # after their keys, and after their shares
-        pytest.param({1: (1, 0), 4: (1, 0)}, [EVERYBODY, [0, 2, 3], EVERYBODY], marks=SLOW),  # before all that
+        ({1: (1, 0), 4: (1, 0)}, [EVERYBODY, [0, 2, 3], EVERYBODY]),  # before all that
         # After their vectors, which are in the sum.
-        pytest.param({0: (0, 3), 2: (0, 4)}, [EVERYBODY, EVERYBODY, EVERYBODY], marks=SLOW),
-        pytest.param({1: (1, 2), 4: (1, 3)}, [EVERYBODY, [0, 2, 3, 4], EVERYBODY], marks=SLOW),
+        ({0: (0, 3), 2: (0, 4)}, [EVERYBODY, EVERYBODY, EVERYBODY]),
+        ({1: (1, 2), 4: (1, 3)}, [EVERYBODY, [0, 2, 3, 4], EVERYBODY]),
         # Too few: nothing is opened, or nothing of what is masked.
         ({1: (1, 2), 3: (1, 2), 4: (1, 0)}, [EVERYBODY, [0, 2], EVERYBODY]),
-        pytest.param({1: (1, 3), 3: (1, 3), 4: (1, 4)}, [EVERYBODY, [], EVERYBODY], marks=SLOW),
+        ({1: (1, 3), 3: (1, 3), 4: (1, 4)}, [EVERYBODY, [], EVERYBODY]),
     ],
 )
 def test_whoever_is_killed_in_the_middle_the_sum_is_that_of_the_survivors(enrolment, tmp_path, killed, survivors):
@@ -106,7 +106,6 @@ def test_whoever_is_killed_in_the_middle_the_sum_is_that_of_the_survivors(enrolm
     assert found.status["round"] == ROUNDS
 
 
-@pytest.mark.slow
 def test_a_sum_that_is_closed_early_keeps_as_many_in_every_step(enrolment, tmp_path):
     """Three of five are enough, and then the same three: not three fifths of those who are left, again and again."""
     found, _, _ = federated(enrolment, tmp_path, rules=NetworkSettings(enough=0.6))
@@ -133,7 +132,6 @@ def test_deployed_with_noise_of_their_own_and_an_epsilon_of_the_fewest(enrolment
     assert {"told", "heard", "keys", "shares", "agree", "reveal"} <= names
 
 
-@pytest.mark.slow
 def test_no_vector_goes_over_the_line_as_it_is(enrolment, tmp_path):
     """What is masked is not what the device has to say; the sum of what is sent is not the sum, without the masks."""
     _, line, devices = federated(enrolment, tmp_path, run=RunSettings(rounds=1, delta=1e-3, seed=3))
@@ -145,7 +143,6 @@ def test_no_vector_goes_over_the_line_as_it_is(enrolment, tmp_path):
         assert plain not in step.body
 
 
-@pytest.mark.slow
 def test_a_device_started_anew_in_a_sum_is_absent_from_it_and_in_the_next(enrolment, tmp_path):
     """It has no masks any more, and will not make new ones for the same answer."""
     own, _ = enrolment
@@ -179,7 +176,6 @@ def test_a_device_started_anew_in_a_sum_is_absent_from_it_and_in_the_next(enrolm
     assert "it was begun without it" in said[0]["reason"]
 
 
-@pytest.mark.slow
 def test_a_server_that_was_killed_in_a_sum_goes_on_with_the_next_round(enrolment, tmp_path):
     """Who was told has paid for the round that was lost, and is in no second sum of it."""
 

@@ -17,6 +17,8 @@ from hush.privacy import NoGuarantee, describe
 from hush.server import AddWithControl
 from hush.theory.langevin_privacy import noise_multiplier
 
+pytestmark = pytest.mark.slow
+
 UNEQUAL = Population(np.array([10, 30, 60]))
 CLIPPED = hush.fa_ld(steps=4, lr=1e-3, temperature=0.5, correlation=0.6, batch=5, clip=2.0)
 

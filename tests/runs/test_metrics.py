@@ -21,6 +21,8 @@ from hush.store import load_records, load_settings
 from hush.store.records import all_columns, information, measures
 from hush.tasks.metrics import names, parsed, probabilities, written
 
+pytestmark = pytest.mark.slow
+
 SCAFFOLD = hush.scaffold(clients=3, steps=2, lr=0.5)
 FEDAVG = hush.fedavg(clients=3, steps=2, lr=0.5)
 

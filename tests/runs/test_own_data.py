@@ -9,6 +9,8 @@ import hush
 from hush.core.flat import unravelled
 from hush.runs.own_data import summarised
 
+pytestmark = pytest.mark.slow
+
 
 def accuracies(problem, vectors):
     @jax.jit
@@ -42,7 +44,6 @@ def test_records_and_clients_agree_with_a_loop_over_clients(unequal, personal):
     assert last["personal_accuracy_worst_tenth"] == pytest.approx(own.min(), rel=1e-5)
 
 
-@pytest.mark.slow
 def test_the_report_shows_them_and_resuming_keeps_them(unequal, personal):
     page = (personal.folder / "report.html").read_text()
     assert 'id="own-data"' in page
@@ -52,7 +53,6 @@ def test_the_report_shows_them_and_resuming_keeps_them(unequal, personal):
     np.testing.assert_array_equal(again.clients["personal_accuracy"], personal.clients["personal_accuracy"])
 
 
-@pytest.mark.slow
 def test_where_nobody_has_a_model_of_their_own_it_is_done_when_asked(unequal, quadratic):
     quiet = hush.run(hush.fedavg(steps=1), unequal, 1, progress=False)
     assert "client_accuracy" not in quiet.records.columns

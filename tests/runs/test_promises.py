@@ -15,7 +15,7 @@ from hush.store.folder import RunFolder
 from hush.store.reading import load_archive
 from hush.uplink import QSGD, Clip, Gaussian
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.slow]
 SGD = LocalSGD(0.05, steps=1)
 POISSON = hush.Algorithm(Poisson(0.5, "equal"), SGD, (Clip(1.0),), Noisy(std=1.0))
 LOCAL = hush.Algorithm(Uniform(3, "equal"), SGD, (Clip(1.0), Gaussian(1.0)))

@@ -11,7 +11,7 @@ from hush.privacy import describe
 from hush.privacy.shown import rounded_up
 from hush.report.privacy_page import figures, scatter
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from hush.tasks.analytic import Linear
 from hush.tasks.measures import regression
 from hush.tasks.problem import supervised
 
+pytestmark = pytest.mark.slow
+
 examples_of = jax.jit(lambda client, rows: client.examples(rows))
 
 
@@ -53,7 +55,7 @@ def test_all_parts_together_are_the_objective(unequal):
 
 @pytest.mark.parametrize(
     "name",
-    ["fedavg", "fa_ld", *(pytest.param(name, marks=pytest.mark.slow) for name in ("scaffold", "private_fedpaq"))],
+    ["fedavg", "fa_ld", "scaffold", "private_fedpaq"],
 )
 def test_a_device_that_holds_itself_alone_answers_as_in_the_simulation(unequal, name):
     settings_ = {

@@ -31,6 +31,8 @@ from hush.tasks import pack, pack_files, stored
 from hush.tasks.classes import class_counts
 from hush.tasks.problem import Room, Supervised
 
+pytestmark = pytest.mark.slow
+
 SIZES = [1, 13, 4, 5, 2, 8, 7]
 IDS = np.repeat(np.arange(7), SIZES)
 DRAWS = np.random.default_rng(3)

@@ -16,6 +16,8 @@ from hush.privacy import NoGuarantee, describe
 from hush.uplink import DiscreteGaussian, GridGaussian
 from hush.uplink.modular import longest
 
+pytestmark = pytest.mark.slow
+
 DELTA, ROUNDS = 1e-3, 10
 POPULATION = Population(np.full(20, 30))
 IN_A_SUM = hush.secure_dp_fedavg(

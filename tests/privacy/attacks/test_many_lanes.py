@@ -16,6 +16,8 @@ from hush.privacy.shown import in_one_line
 from hush.report.privacy_page import figures
 from hush.runs.spending import Spending
 
+pytestmark = pytest.mark.slow
+
 DELTA = 1e-5
 EVERYONE = hush.Algorithm(
     hush.cohort.Everyone("equal"), hush.local.LocalSGD(0.1, steps=1), (hush.uplink.Clip(1.0),), hush.channel.Noisy(0.5)
@@ -26,7 +28,6 @@ def go(problem, **settings):
     return hush.run(EVERYONE, problem, 2, evaluate_every=2, delta=DELTA, progress=False, **settings)
 
 
-@pytest.mark.slow
 def test_the_mean_of_many_repetitions_has_little_noise(quadratic):
     alone = go(quadratic, repetitions=1).vector[0]
     many = go(quadratic, repetitions=400).vector

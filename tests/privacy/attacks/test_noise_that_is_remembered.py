@@ -17,6 +17,8 @@ from hush.privacy.clients import remembers_sent
 from hush.privacy.releases import NoGuarantee
 from hush.uplink import Clip, Gaussian
 
+pytestmark = pytest.mark.slow
+
 CLIENTS, D, ALPHA = 20, 3, 0.5
 PROBLEM = hush.tasks.logistic_regression(CLIENTS, 30, dimension=D)
 SUMMED = hush.secure_dp_fedavg(CLIENTS, CLIENTS, clip=1.0, dimension=D, noise_multiplier=2.0, bits=20, steps=1, lr=0.1)

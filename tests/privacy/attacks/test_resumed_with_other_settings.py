@@ -8,7 +8,7 @@ import pytest
 
 import hush
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = [pytest.mark.usefixtures("unpainted"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,6 @@ def test_less_noise_cannot_be_called_more_afterwards(digits, tmp_path):
     quiet_then(loud, quiet, digits, tmp_path / "noise")
 
 
-@pytest.mark.slow
 def test_a_schedule_cannot_be_swapped_for_a_smaller_one_of_the_same_name(digits, tmp_path):
     """Langevin noise hides more the smaller the steps are; a function was recorded by its name alone."""
 

@@ -140,7 +140,7 @@ def arena(
 def _sure(phase: Algorithm, clients: int) -> int | None:
     """How many clients' noise there is for certain in what is seen; None where it is that of all who take part."""
     channel = phase.channel
-    return channel.honest(phase.cohort.places(clients)) if isinstance(channel, SecureSum) else None
+    return max(1, channel.honest(phase.cohort.places(clients))) if isinstance(channel, SecureSum) else None
 
 
 def _of_the_sure(phase: Algorithm, clients: int) -> Channel:
