@@ -119,9 +119,9 @@ def test_no_neighbour_moves_further_than_accounted_for(room):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_no_neighbour_of_many_moves_further_than_accounted_for(part, room):
-    kinds, share = look_at(1_000 + 100_000 * part, 510, room)
+    kinds, share = look_at(1_000 + 100_000 * part, 300, room)
     assert share > 0.3
-    assert min(kinds[kind] for kind in (*KINDS, *LAWS, "secret-air")) >= 6, kinds  # the fewest are of sums in secret
+    assert min(kinds[kind] for kind in (*KINDS, *LAWS, "secret-air")) >= 3, kinds  # the fewest are of sums in secret
 
 
 def rebuilt(part):
