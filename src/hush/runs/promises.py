@@ -46,7 +46,7 @@ class Promises:
     @property
     def _reckoned(self) -> str:
         """What an ε in the records is of."""
-        return f"at δ = {self._spending.delta:g} with {self._protected}" if self._spending else NONE
+        return f"at δ = {float(self._spending.delta)!r} with {self._protected}" if self._spending else NONE
 
     def state(self) -> dict[str, Array]:
         """As arrays of a checkpoint."""

@@ -70,5 +70,5 @@ def test_old_rows_do_not_stand_under_a_new_claim(change, rounds, tmp_path):
         assert list(records["round"][known_now]) == [4, 6][: rounds // 2 - 1]
         assert (records["epsilon"][known_now] == at_once["epsilon"][known_now]).all()
     told = resumed.status["privacy"]["on resuming"][0]
-    assert f"at δ = {before['delta']:g}" in told
-    assert f"now it is at δ = {after['delta']:g}" in told
+    assert f"at δ = {before['delta']!r}" in told
+    assert f"now it is at δ = {after['delta']!r}" in told

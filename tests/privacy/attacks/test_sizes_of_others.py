@@ -16,6 +16,8 @@ from hush.core.flat import dimension
 from hush.core.keys import root
 from hush.core.plain import Digital
 from hush.local import Langevin, LocalSGD, Weighted
+from hush.privacy import Release
+from hush.privacy.accounting import spent
 from hush.privacy.cohorts import SIZES_KNOWN
 from hush.uplink import Clip, Gaussian
 
@@ -45,7 +47,15 @@ def test_one_client_s_number_of_examples_is_in_everybody_s_message():
         message, _, _ = Weighted(LocalSGD(1.0, steps=1))(root(1), told, {}, problem.client(0))
         return float(jnp.linalg.norm(message["update"]))
 
-    assert first_of(1000) < first_of(10) / 5
+    left = first_of(1000) / first_of(10)
+    assert left == pytest.approx((8 * 10 / 1070) / (8 * 10 / 80), rel=1e-4)
+    # Seven messages as long as the bound fall to that: the sum moves by more than twice the bound, which is counted.
+    moved = 7 * (1 - left)
+    every = hush.secure_dp_fedavg(8, 8, **SIZES | {"threshold": 8}, colluding=0, steps=1)
+    printed = hush.privacy.describe(every, hush.privacy.EqualClients(8), 1, dimension=6).most(1e-5)
+    z = 6.0 / moved
+    assert 6 < moved < 7
+    assert spent({Release(z, "replace"): 1}, 1e-5).epsilon > 3 * printed
 
 
 @pytest.mark.parametrize(
