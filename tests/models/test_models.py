@@ -224,6 +224,30 @@ def test_group_norm_is_a_loop_over_groups() -> None:
     assert_same_with_gradients(layer, loop, x)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e3, -1e4])
+def test_group_norm_of_numbers_far_from_zero(offset: float) -> None:
+    """Its output and gradients are those of deviations in double precision, whatever the mean."""
+    layer = GroupNorm(6, most=2)
+    layer = eqx.tree_at(lambda it: (it.scale, it.bias), layer, (jnp.arange(1.0, 7), jnp.arange(6.0)))
+    x = (np.random.default_rng(3).normal(size=(5, 4, 6)) + offset).astype(np.float32)
+    grouped = x.astype(float).reshape(5, 4, 2, 3)
+    centred = grouped - grouped.mean(axis=(0, 1, 3), keepdims=True)
+    deviation = np.sqrt((centred**2).mean(axis=(0, 1, 3), keepdims=True) + 1e-5)
+    standard = (centred / deviation).reshape(5, 4, 6)
+    back = np.random.default_rng(4).normal(size=(5, 4, 6))
+    found, pull = jax.vjp(lambda layer, x: layer(x), layer, jnp.asarray(x))
+    of_layer, of_x = pull(jnp.asarray(back, jnp.float32))
+    np.testing.assert_allclose(found, standard * np.arange(1, 7) + np.arange(6), atol=1e-4)
+    np.testing.assert_allclose(of_layer.scale, (back * standard).sum(axis=(0, 1)), atol=1e-4)
+    np.testing.assert_allclose(of_layer.bias, back.sum(axis=(0, 1)), atol=1e-4)
+    inward = (back * np.arange(1, 7)).reshape(5, 4, 2, 3)
+    each = standard.reshape(5, 4, 2, 3)
+    mean = lambda part: part.mean(axis=(0, 1, 3), keepdims=True)  # noqa: E731
+    np.testing.assert_allclose(
+        of_x, ((inward - mean(inward) - each * mean(inward * each)) / deviation).reshape(5, 4, 6), atol=1e-4
+    )
+
+
 def test_group_norm_keeps_half_precision() -> None:
     x = 100 + random(11, 16, 16, 4).astype(jnp.bfloat16)
     layer = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), GroupNorm(4))

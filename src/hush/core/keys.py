@@ -7,6 +7,8 @@ steps has its key at the address of the client's round, and counts from there: s
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -52,3 +54,18 @@ def at(key: Key, *path: str | int | jax.Array) -> Key:
     for part in path:
         key = random.fold_in(key, zlib.crc32(part.encode()) if isinstance(part, str) else part)
     return key
+
+
+@contextmanager
+def drawn_by_one_kernel() -> Iterator[None]:
+    """What a GPU draws in here, it draws by a ready-made kernel: the same numbers, later, of a program compiled sooner.
+
+    For what is drawn once. Otherwise every array that is drawn has a kernel of its own to be compiled.
+    """
+    name = "jax_threefry_gpu_kernel_lowering"
+    before = getattr(jax.config, name)
+    jax.config.update(name, jax.default_backend() == "gpu")
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)

@@ -12,6 +12,7 @@ from hush.core.algorithm import Algorithm, InTurn, check
 from hush.core.check import seed as check_seed
 from hush.core.costs import costs
 from hush.core.flat import flat_shape, unravelled
+from hush.core.keys import drawn_by_one_kernel
 from hush.core.ledger import Ledger, Log
 from hush.core.problem import Problem
 from hush.core.rehearsal import places_of, rehearse
@@ -109,7 +110,8 @@ class Simulation:
         self.placed = mesh.place_problem(problem.without_clients() if self.streamed else problem, laid_out.mesh)
         limits = () if allowance is None else mesh.place(jnp.asarray(allowance, jnp.int32), laid_out.mesh, mesh.LANES)
         self._inputs = engine.RunInputs(spread, self.placed, spread_keys, laid_out, watch, limits)
-        begun = engine.begin(self._inputs, 1 if self.streamed else None)
+        with drawn_by_one_kernel():
+            begun = engine.begin(self._inputs, 1 if self.streamed else None)
         initial = hosts.fetch(jax.tree.map(lambda leaf: leaf[:, 0], begun.clients))
         self._supply: Supply
         if self.streamed:

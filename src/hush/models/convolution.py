@@ -7,17 +7,19 @@ with large images of many channels, where patches take more memory traffic than 
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
-from hush.models.products import in_bfloat16, product
+from hush.models.grouped import convolved
+from hush.models.products import halved, product
 
 PATCHES, LIBRARY = "patches", "library"
 # Where a GPU's grouped convolution was faster than patches: layer by layer, in bfloat16, with weights for each client.
-LIBRARY_WINDOW, LIBRARY_PIXELS, LIBRARY_CHANNELS = 3, 16 * 16, 64
+LIBRARY_WINDOW, LIBRARY_PIXELS, LIBRARY_CHANNELS = 3, 64, 64
 
 # What copying one entry into a patch costs, in multiplications: for a part of a row, which is cut out first,
-# and for a whole row, which is not. Set by hand: LeNet-5 then gets the fastest tiles seen on a CPU (4 and 2 wide).
-COPY_PART, COPY_WHOLE = 40, 20
+# and for a whole row, which is not. Set by hand: LeNet-5 then gets the fastest tiles seen on a CPU (4 and 2 wide);
+# the matrix units of a GPU multiply ten times as many numbers while one is copied, and it gets whole rows.
+COPIES, COPIES_ON_GPU = (40, 20), (400, 200)
 
 
 def pad(image: Array, padding: int, value: float = 0.0) -> Array:
@@ -35,16 +37,19 @@ def shifts(size: int, window: int, stride: int) -> list[slice]:
     return [slice(start, start + (count - 1) * stride + 1, stride) for start in range(window)]
 
 
-def tile_width(width: int, window: int, stride: int, outputs: int) -> int:
+def tile_width(width: int, window: int, stride: int, outputs: int, copies: tuple[int, int] = COPIES) -> int:
     """How many neighbouring outputs of a row come from one patch: the divisor of `width` that costs least.
 
     One output per patch multiplies no zeros, but copies every entry `window` times along the row, and makes a
     thin matrix product where `outputs` is small. A whole row is copied once, but multiplied mostly by zeros.
     """
+    if window == 1:  # the image is its own patches
+        return 1
+    part, whole = copies
 
     def cost(tile: int) -> int:
         entries = (width // tile) * ((tile - 1) * stride + window)
-        return entries * ((COPY_WHOLE if tile == width else COPY_PART) + tile * outputs)
+        return entries * ((whole if tile == width else part) + tile * outputs)
 
     return min((tile for tile in range(1, width + 1) if width % tile == 0), key=cost)
 
@@ -87,20 +92,12 @@ def way_for(backend: str, shape: tuple[int, ...], weight: tuple[int, ...], strid
 def convolve(image: Array, weight: Array, stride: int = 1, padding: int = 0, way: str | None = None) -> Array:
     """[H, W, C] and [window, window, C, O] ↦ [rows, columns, O], in the way that suits this backend if none is said."""
     way = way_for(jax.default_backend(), image.shape, weight.shape, stride) if way is None else way
-    return (by_library if way == LIBRARY else by_patches)(image, weight, stride, padding)
-
-
-def by_library(image: Array, weight: Array, stride: int, padding: int) -> Array:
-    """The library's own convolution; in bfloat16 it hands its sums, of float32, back in bfloat16 as well."""
-    kind = jnp.bfloat16 if in_bfloat16() else image.dtype
-    found = lax.conv_general_dilated(
-        image.astype(kind)[None],
-        weight.astype(kind),
-        (stride, stride),
-        ((padding, padding), (padding, padding)),
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
-    )
-    return found[0].astype(image.dtype)
+    image = halved(image)
+    if way == PATCHES:
+        return by_patches(image, weight, stride, padding)
+    if stride != 1:
+        raise ValueError(f"the library is asked for convolutions of stride 1 alone, found stride {stride}")
+    return convolved(image[None, None], weight[None], padding)[0, 0]
 
 
 def by_patches(image: Array, weight: Array, stride: int, padding: int) -> Array:
@@ -108,6 +105,7 @@ def by_patches(image: Array, weight: Array, stride: int, padding: int) -> Array:
     window, _, _, outputs = weight.shape
     image = pad(image, padding)
     width = len(range(image.shape[1])[shifts(image.shape[1], window, stride)[0]])
-    tile = tile_width(width, window, stride, outputs)
-    found = product(patches(image, window, stride, tile), banded(weight, stride, tile).T)
+    copies = COPIES_ON_GPU if jax.default_backend() == "gpu" else COPIES
+    tile = tile_width(width, window, stride, outputs, copies)
+    found = product(patches(image, window, stride, tile), banded(weight, stride, tile).T, image.dtype)
     return found.reshape(-1, width, outputs)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from hush.models.convolution import convolve, pad, shifts
-from hush.models.products import product
+from hush.models.products import halved, product
 
 HE = 2.0  # gain of a layer that a ReLU follows: half of what it puts out is cut off (He et al. 2015)
 LINEAR = 1.0  # gain of a layer that no ReLU follows
@@ -36,6 +36,15 @@ def normal(key: Array, shape: tuple[int, ...], fan: float, gain: float) -> Array
         return jnp.zeros(shape)
     # The same numbers as in that shape; drawn as one row they are compiled in half the time.
     return math.sqrt(gain / fan) * jax.random.normal(key, (math.prod(shape),)).reshape(shape)
+
+
+def spread(row: Array, rows: int) -> Array:
+    """[n] ↦ [rows, n], one row as often as it is wanted.
+
+    Examples share it, and a GPU is busier adding up its gradient pixel by pixel first, which the barrier has it do.
+    """
+    laid = jnp.broadcast_to(row, (rows, *row.shape))
+    return jax.lax.optimization_barrier(laid) if jax.default_backend() == "gpu" else laid
 
 
 class Linear(eqx.Module):
@@ -84,7 +93,11 @@ class Convolution(eqx.Module):
     def __call__(self, x: Array, way: str | None = None) -> Array:
         """`way` is how to convolve, where it is not to be chosen by shape."""
         y = convolve(x, self.weight, self.stride, self.padding, way)
-        return y if self.bias is None else y + self.bias
+        if self.bias is None:
+            return y
+        # Whole rows at once: the gradient of a few numbers is then summed along rows of memory first.
+        rows = y.reshape(len(y), -1)
+        return halved(rows + spread(jnp.tile(self.bias, y.shape[1]), len(y))).reshape(y.shape)
 
 
 class DepthwiseConvolution(eqx.Module):
@@ -104,18 +117,36 @@ class DepthwiseConvolution(eqx.Module):
 
     def __call__(self, x: Array) -> Array:
         window = len(self.weight)
-        image = pad(x, self.padding)
+        image = pad(halved(x), self.padding)
         rows, columns = (shifts(size, window, self.stride) for size in image.shape[:2])
         taps = [(row, column) for row in range(window) for column in range(window)]
         products = [image[rows[i], columns[j]] * self.weight[i, j] for i, j in taps]
         y = reduce(jnp.add, products)
-        return y if self.bias is None else y + self.bias
+        return halved(y if self.bias is None else y + self.bias)
 
 
 def pooled(image: Array, window: int, stride: int, combine: Callable[[Array, Array], Array]) -> Array:
     """Rows first, then columns: an overlapping window of 3 then takes 6 reads and not 9."""
-    image = reduce(combine, [image[row] for row in shifts(image.shape[0], window, stride)])
-    return reduce(combine, [image[:, column] for column in shifts(image.shape[1], window, stride)])
+    for axis in (0, 1):
+        image = reduce(combine, neighbours(image, window, stride, axis))
+    return image
+
+
+def neighbours(image: Array, window: int, stride: int, axis: int) -> list[Array]:
+    """The first, second, ... entry of every window on an axis."""
+    parts = shifts(image.shape[axis], window, stride)
+    if window != stride:
+        return [image[(slice(None),) * axis + (part,)] for part in parts]
+    # Windows that do not overlap are a matter of shape; the gradient then needs no steps over every other pixel.
+    count = image.shape[axis] // window
+    image = jax.lax.slice_in_dim(image, 0, count * window, axis=axis)
+    image = image.reshape(*image.shape[:axis], count, window, *image.shape[axis + 1 :])
+    return [jax.lax.index_in_dim(image, entry, axis + 1, keepdims=False) for entry in range(window)]
+
+
+def wide(x: Array) -> Array:
+    """At least float32: half precision is too coarse for long sums."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def larger(a: Array, b: Array) -> Array:
@@ -141,7 +172,7 @@ class MeanPool(eqx.Module):
     stride: int = eqx.field(static=True, default=2)
 
     def __call__(self, x: Array) -> Array:
-        return pooled(x, self.window, self.stride, jnp.add) / self.window**2
+        return (pooled(wide(x), self.window, self.stride, jnp.add) / self.window**2).astype(x.dtype)
 
 
 class GroupNorm(eqx.Module):
@@ -159,16 +190,21 @@ class GroupNorm(eqx.Module):
         self.groups = max(count for count in range(1, min(most, channels) + 1) if channels % count == 0)
 
     def __call__(self, x: Array) -> Array:
-        # Half precision is too coarse for sums this long.
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        centred = wide - self.group_mean(wide)
-        deviation = jax.lax.rsqrt(self.group_mean(centred**2) + 1e-5)
-        return (centred * (deviation * self.scale) + self.bias).astype(x.dtype)
+        """One reading of x for mean and variance, both from distances to one of the group's own numbers.
 
-    def group_mean(self, x: Array) -> Array:
-        """[H, W, C] ↦ [C]; pixels before channels, so that the long sum runs along whole rows of memory."""
-        means = x.mean(axis=(0, 1)).reshape(self.groups, -1).mean(axis=1)
-        return jnp.repeat(means, x.shape[-1] // self.groups)
+        None is further from the mean than √(count - 1) deviations (Samuelson's inequality), so that no more than
+        log₂(count) bits of a variance are lost.
+        """
+        exact = wide(x)
+        apart = exact - jax.lax.stop_gradient(self.of_groups(exact[0, 0], lambda each: each[:, 0]))
+        mean, square = (self.of_groups(y.mean(axis=(0, 1)), partial(jnp.mean, axis=1)) for y in (apart, apart**2))
+        deviation = jax.lax.rsqrt(jnp.maximum(square - mean**2, 0) + 1e-5)
+        slope = deviation * self.scale
+        return (apart * slope + (self.bias - mean * slope)).astype(x.dtype)
+
+    def of_groups(self, x: Array, function: Callable[[Array], Array]) -> Array:
+        """[C] ↦ [C]: of each group one number, found by a function of [groups, size]."""
+        return jnp.repeat(function(x.reshape(self.groups, -1)), x.shape[-1] // self.groups)
 
 
 class Apply(eqx.Module):
@@ -201,7 +237,7 @@ class Residual(eqx.Module):
 
 def image_mean(x: Array) -> Array:
     """[H, W, C] ↦ [C]."""
-    return x.mean(axis=(0, 1))
+    return wide(x).mean(axis=(0, 1))
 
 
 RELU = Apply(jax.nn.relu)

@@ -29,7 +29,7 @@ from hush.core.clipping import Factors, clipping, scaled, weighted_sum
 from hush.core.norms import full, norms, power_of_two, reciprocal
 from hush.models.convolution import PATCHES
 from hush.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential
-from hush.models.products import FLOAT32, products_in
+from hush.models.products import FLOAT32, products_in, settled
 
 LAYERS = (Linear, Convolution, DepthwiseConvolution, GroupNorm)
 
@@ -118,7 +118,7 @@ def _inputs_and_deltas(
     # Outputs shifted by zero are the outputs; the gradient with respect to the shift is δ.
     zeros = [jnp.zeros(output.shape, output.dtype) for output in jax.eval_shape(outputs, inputs[0])]
     deltas, seen = jax.vmap(jax.grad(one, has_aux=True), in_axes=(None, 0, 0))(zeros, inputs, targets)
-    return seen, deltas
+    return [settled(a) for a in seen], [settled(delta) for delta in deltas]
 
 
 def _share(layer: Any, a: Array, delta: Array, precision: str) -> tuple[Array, Sum]:
@@ -157,7 +157,8 @@ def _stacked(layer: Any, a: Array, delta: Array, precision: str) -> tuple[Array,
 
     def one(a: Array, delta: Array) -> Any:
         with products_in(precision):
-            return jax.vjp(lambda layer: layer(a, *way), layer)[1](delta)[0]
+            output, pull = jax.vjp(lambda layer: layer(a, *way), layer)
+            return pull(delta.astype(output.dtype))[0]
 
     gradients = jax.vmap(one)(a, delta)
     return norms(gradients, skip=True), lambda factors: weighted_sum(factors, gradients)
