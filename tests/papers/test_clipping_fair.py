@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from hush.app.paper import reproduce
+from hush.models.products import on_any_backend
+from hush.models.wrap import precision_of
 from hush.papers.clipping import fair
 from hush.papers.clipping import lab as laboratory
 from hush.papers.clipping.lab import Case, ClippingLab
@@ -58,6 +60,13 @@ def test_cases_are_the_papers(tmp_path):
     # What is new in a case changes no mark of those that go without it.
     assert Case().marks == "8edf1d56"
     assert replace(Case(), seeds=3).marks != Case().marks
+    with on_any_backend():
+        small = {"data": "digits", "clients": 6, "population": 24, "examples": 50}
+        made = {model: replace(fair.table_3_case(model), **small).problem() for model in ("mlp", "mobilenet_v2")}
+    assert {model: precision_of(problem.model) for model, problem in made.items()} == {
+        "mlp": "float32",
+        "mobilenet_v2": "bfloat16",
+    }
     lab = ClippingLab(runs=Runs(tmp_path, say=str))
     for experiment in fair.FAIR.experiments.values():
         section = experiment(lab)

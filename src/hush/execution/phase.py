@@ -89,8 +89,11 @@ def one_phase(
         seen = info if last_move is not None else {}
         return (summed, jax.tree.map(jnp.sum, info)), (state, bits, seen, info["update_norm"], sent if held else {})
 
-    kinds = (jnp.int32, jnp.int32, bool, jnp.float32)
-    shapes = jax.eval_shape(one_turn, *(jax.ShapeDtypeStruct((turns.width,), kind) for kind in kinds))
+    weights = draw.weights if mixing is None else mixing.coefficients
+    who, active, coefficients = map(turns.of_this_device, (draw.ids, draw.active, weights))
+    work = who, places, active, coefficients
+    # Of the first turn itself: of other descriptions of its shapes it would be traced again.
+    shapes = jax.eval_shape(one_turn, *(part[0] for part in work))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
     def add_turn(total: Any, turn: Any) -> Any:
@@ -100,9 +103,6 @@ def one_phase(
             part, left = one_turn(*turn)
         return jax.tree.map(jnp.add, total, part), left
 
-    weights = draw.weights if mixing is None else mixing.coefficients
-    who, active, coefficients = map(turns.of_this_device, (draw.ids, draw.active, weights))
-    work = who, places, active, coefficients
     total, (states, bits, seen, norms, messages) = lax.scan(add_turn, nothing[0], work)
     received, info = lax.psum(total, CLIENTS)
     if mixing is None:

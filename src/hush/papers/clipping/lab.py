@@ -42,7 +42,7 @@ NAMES = {
 RATES = {"mlp": 0.1, "lenet5": 0.1, "alexnet": 0.02, "mobilenet_v2": 0.05, "resnet18": 0.05, "softmax": 0.3}
 DELTA = 1e-5
 HALF = 0.5  # of the mean length of an update, the paper's clipping bound
-LATER = ("lr", "held_out", "seeds")  # settings that are no part of a run's mark where they are not given
+LATER = ("lr", "held_out", "seeds", "precision")  # settings that are no part of a run's mark where they are not given
 NEVER = 1e9  # a bound that nothing reaches: FedAvg as the same program
 
 
@@ -68,6 +68,7 @@ class Case:
     lr: float | None = None  # where it is not the model's of RATES
     held_out: float | None = None  # a share of the training set that nobody holds, to be tested on instead
     seeds: int | None = None  # repetitions, where they are not the lab's
+    precision: str | None = None  # of the model's products, where it is not float32
 
     @property
     def plain(self) -> "Case":
@@ -94,6 +95,8 @@ class Case:
         kind = {"overlap": self.population * self.examples > 50_000} if self.iid else {"dominant_classes": 2}
         options: dict[str, Any] = {} if self.data == "digits" else {"standardise": self.data == "cifar10"}
         options |= kind | {"examples_per_client": self.examples, "model": self.model}
+        if self.precision is not None:
+            options["precision"] = self.precision
         if self.held_out is not None:
             return tested_on_held_out(self.data, self.held_out, self.population, **options)
         made: Problem = tasks.TASKS[self.data](self.population, **options)
