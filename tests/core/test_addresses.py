@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hush
-from hush.core.keys import at, root
+from hush.core.keys import at, drawn_by_one_kernel, root
 from hush.core.problem import Population
 from hush.execution.lanes import Lane, check_sweep, float_settings, keys, lay_out
 from hush.tasks.problem import Numbered
@@ -74,3 +74,15 @@ def test_the_shares_of_more_examples_than_an_integer_holds():
     holder = hush.tasks.potentials(lambda p, d: p[0] * d, np.ones(4), np.zeros(1), sizes)
     found = [float(Client(holder, jnp.asarray(index)).share) for index in range(4)]
     assert found == pytest.approx(exact, rel=1e-6)
+
+
+def test_one_kernel_draws_on_a_gpu_and_only_in_there(monkeypatch):
+    kernel = lambda: jax.config.jax_threefry_gpu_kernel_lowering  # noqa: E731
+    before = kernel()
+    with drawn_by_one_kernel():
+        assert kernel() == before  # on a CPU there is no such kernel
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.raises(RuntimeError), drawn_by_one_kernel():
+        assert kernel()
+        raise RuntimeError
+    assert kernel() == before
