@@ -61,6 +61,11 @@ def drawn_by_one_kernel() -> Iterator[None]:
     """What a GPU draws in here, it draws by a ready-made kernel: the same numbers, later, of a program compiled sooner.
 
     For what is drawn once. Otherwise every array that is drawn has a kernel of its own to be compiled.
+
+    >>> with drawn_by_one_kernel():
+    ...     weights = jax.random.normal(root(0), (3,))
+    >>> weights.shape
+    (3,)
     """
     name = "jax_threefry_gpu_kernel_lowering"
     before = getattr(jax.config, name, None)
