@@ -31,7 +31,8 @@ def timed(self, rounds, *limits):
 
 Simulation.advance = timed
 settings = Path(sys.argv[1]) if sys.argv[1] else None
-commands.run(settings, [], None, 2, None, None, Path(sys.argv[2]) / "run", False, True)
+here = {"out": Path(sys.argv[2]) / "run", "force": False, "through_bytes": False, "track": None, "quiet": True}
+commands.run(settings, [], {"rounds": 2}, **here)
 for before, after in zip(clocks, clocks[1:]):
     print(*(b - a for a, b in zip(before, after)))
 """

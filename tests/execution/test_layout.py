@@ -5,11 +5,14 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hush
 from hush.core.contract import Cohort, Draw, Stage
 from hush.core.flat import unravelled
 from hush.core.keys import at, root
+from hush.execution.layout import groups_alike
 from hush.execution.simulation import Simulation
 from hush.uplink import QSGD, ErrorFeedback, RandomK, Rotated, Sign, TernGrad, TopK
 
@@ -213,3 +216,14 @@ def test_the_work_of_a_step_is_analysed_once_for_all_of_the_same_shapes(unequal,
         layout._operations(algorithm, problem)
     assert len(seen) == 5
     assert len(layout._KNOWN_OPERATIONS) == 5
+
+
+@given(lanes=st.integers(1, 500), most=st.integers(1, 600), more=st.sampled_from([1.0, 1.25]))
+def test_groups_of_lanes_are_alike_or_as_large_as_may_be(lanes, most, more):
+    width = groups_alike(lanes, most, more)
+    assert 1 <= width <= min(lanes, more * most)
+    if lanes % width:
+        assert width == most
+        assert not any(lanes % other == 0 for other in range(-(-most // 2), int(more * most) + 1))
+    else:
+        assert width == lanes or 2 * width >= most

@@ -26,6 +26,7 @@ MEMORY_SHARE = 0.6
 # one of 4; at 4 million operations a step it begins to lose).
 SMALL_STEP = 1_000_000
 CPU_TOGETHER = 8_000_000
+CPU_MORE = 1.25  # times that it may be, where all lanes are then in groups alike
 # The operations of so many algorithms on so many problems are remembered: tracing takes longer than all other checks.
 MOST_KNOWN = 64
 _KNOWN_OPERATIONS: dict[Hashable, tuple[float, ...]] = {}
@@ -55,14 +56,26 @@ def choose(
         together = _together(algorithm, problem)
         at_once = min(on_each, together, usual)
         # Several lanes at once would all wait for the one that has most clients.
-        lanes_at_once = 1 if padded else max(1, min(lanes_on_each, together // at_once))
+        lanes_at_once = 1 if padded else groups_alike(lanes_on_each, max(1, together // at_once), CPU_MORE)
     else:
         said = clients_at_once if lanes_on_each == 1 else None  # then no step need be compiled to find out
         fits = said or hosts.agreed(_clients_that_fit(algorithm, problem))  # by free memory, which may differ
         at_once = max(1, min(on_each, fits, usual))
-        lanes_at_once = max(1, min(lanes_on_each, fits // at_once))
+        lanes_at_once = groups_alike(lanes_on_each, max(1, fits // at_once))
     at_once = at_once if clients_at_once is None else clients_at_once
     return Layout(laid_out, min(at_once, on_each), lanes_at_once, rounds_at_once, even=on_cpu or not padded)
+
+
+def groups_alike(lanes: int, most: int, more: float = 1.0) -> int:
+    """How many lanes at once: at most so many, and in groups alike if these need not be smaller than half of that.
+
+    What is left over for a smaller group at the end would be traced and compiled by itself.
+
+    >>> groups_alike(5, 4, 1.25), groups_alike(300, 256), groups_alike(7, 4, 1.25)
+    (5, 150, 4)
+    """
+    best = max(width for width in range(1, min(lanes, int(more * most)) + 1) if lanes % width == 0)
+    return best if 2 * best >= most else min(lanes, most)
 
 
 def _usual_width(algorithm: Algorithm | InTurn, problem: Problem, devices: int, on_cpu: bool) -> int:
