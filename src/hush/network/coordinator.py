@@ -28,7 +28,7 @@ from hush.core.problem import Problem
 from hush.network.guard import Refused
 from hush.network.messages import NEVER, Declined, Told, overhead, read_answer, write_told
 from hush.network.secure_sum import Verifier
-from hush.network.summing import Heard, Round, Summing, longest_of, sizes_of, terms_of
+from hush.network.summing import Heard, Round, Summing, longest_of, sizes_of, terms_at_most, terms_of
 
 Array = np.ndarray[Any, Any]
 SHARED_BYTES = 8  # of the key that all clients of a round are told
@@ -110,8 +110,9 @@ class Coordinator:
         self._sizes = [sizes_of(phase, self.dimension) for phase in self.algorithm.phases]
         self._verifier = verifier
         phases, clients = len(algorithm.phases), problem.population.clients
-        summed = [longest_of(phase, clients, self.dimension) for phase in algorithm.phases if self.sums_securely(phase)]
-        self._longest_step = max((each.answer for each in summed), default=0)
+        summing = [phase for phase in algorithm.phases if self.sums_securely(phase)]
+        self.sums = [terms_at_most(phase, self.dimension, clients) for phase in summing]  # terms of whole cohorts
+        self._longest_step = max((longest_of(terms).answer for terms in self.sums), default=0)
         self.used = np.full((phases, clients), NEVER, np.int32)  # the last round in which a client's answer was used
 
     @property

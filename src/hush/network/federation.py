@@ -26,6 +26,7 @@ from hush.network.coordinator import Coordinator, Opened
 from hush.network.desk import Gathered
 from hush.network.messages import RUN_BYTES
 from hush.network.secure_sum import Verifier
+from hush.network.summing import check_rules
 from hush.settings.network import NetworkSettings
 
 Array = np.ndarray[Any, Any]
@@ -67,6 +68,8 @@ class Federation:
         client_bit_budget: float | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
+        for terms in coordinator.sums:
+            check_rules(terms, rules)
         self.coordinator, self.problem, self.rules = coordinator, coordinator.problem, rules
         algorithm, clients = coordinator.algorithm, self.problem.population.clients
         self.exchange: Exchange | None = None

@@ -18,7 +18,7 @@ from hush.network.messages import Answer, Told, read_answer, read_told
 from hush.network.refusals import Refused
 from hush.network.secure_sum import STEPS, Member, Terms
 from hush.network.steps import STEPPED, Step, read_opening, write_step
-from hush.network.summing import Round, longest_of, sizes_of, terms_of
+from hush.network.summing import Round, longest_of, sizes_of, terms_at_most, terms_of
 
 MemberOf = Callable[[Terms], Member]  # a device, as a member of one sum
 
@@ -86,7 +86,8 @@ class Sums:
         """How many bytes a step has at most, beside what a round tells."""
         guard = self._guard
         phases = [phase for phase in guard.algorithm.phases if phase.channel.sums_codes]
-        return max((longest_of(phase, guard.clients, guard.dimension).told for phase in phases), default=0)
+        terms = [terms_at_most(phase, guard.dimension, guard.clients) for phase in phases]
+        return max((longest_of(each).told for each in terms), default=0)
 
     def _begun(self, asked: Step, answer: Callable[[Told], bytes]) -> Membership:
         clients, data = read_opening(asked.body)

@@ -16,9 +16,11 @@ from hush.network.refusals import Refused
 from hush.network.secure_sum import STEPS, Summation, Terms, Verifier
 from hush.network.secure_sum.messages import longest_answer, longest_told
 from hush.network.steps import ASKED, HEADER, STEPPED, Step, read_step, write_opening, write_step
+from hush.settings.network import NetworkSettings
 
 Array = np.ndarray[Any, Any]
 MASKED = STEPS.index("masked")
+ABSENT = 0.2  # of a round's clients: so many may be lost where circles are drawn; else all but the threshold
 
 
 class Round(NamedTuple):
@@ -59,13 +61,15 @@ def terms_of(phase: Algorithm, dimension: int, population: int, clients: Sequenc
     """What the members of a round's sum agree on; both sides make it of what they agreed to before.
 
     Who may collude is counted of the places of a cohort, as ε does (`SecureSum.honest`), and not of those whom the
-    server has named: with fewer of these it has no fewer friends.
+    server has named: with fewer of these it has no fewer friends. Circles are drawn only where they bear `ABSENT`:
+    smaller ones would lose rounds that have far more than their threshold.
     """
     width, length = summable(phase.uplink).width, sum(sizes_of(phase, dimension).values())
     channel = phase.channel
     assert isinstance(channel, SecureSum)
     sizes = tuple(sorted(clients)), width, length, channel.threshold
-    return Terms.of(which.context, *sizes, colluding=channel.colluding, places=phase.cohort.places(population))
+    places = phase.cohort.places(population)
+    return Terms.of(which.context, *sizes, colluding=channel.colluding, absent=ABSENT, places=places)
 
 
 class Longest(NamedTuple):
@@ -75,16 +79,37 @@ class Longest(NamedTuple):
     answer: int
 
 
-def longest_of(phase: Algorithm, clients: int, dimension: int) -> Longest:
-    """Of the sums of a phase; refuses one whose sums would protect too little, or that has cohorts of any size."""
+def terms_at_most(phase: Algorithm, dimension: int, clients: int) -> Terms:
+    """Of a whole cohort; refuses a phase whose sums would protect too little, or that has cohorts of any size."""
     if phase.cohort.padded:
         raise ValueError(
             f"between machines a secure sum is of a cohort of fixed size, as its threshold is: found "
             f"{type(phase.cohort).__name__}"
         )
     members = range(phase.cohort.places(clients))
-    terms = terms_of(phase, dimension, clients, members, Round(b"run", b"agreement", 0, 0, b"told"))
-    return Longest(HEADER + 4 * len(members) + longest_told(terms), HEADER + longest_answer(terms))
+    return terms_of(phase, dimension, clients, members, Round(b"run", b"agreement", 0, 0, b"told"))
+
+
+def longest_of(terms: Terms) -> Longest:
+    """Of sums of so many members, or fewer of them."""
+    return Longest(HEADER + 4 * len(terms.clients) + longest_told(terms), HEADER + longest_answer(terms))
+
+
+def check_rules(terms: Terms, rules: NetworkSettings) -> None:
+    """Refuse rules that a sum does not have, or by which it would be closed before it can be opened."""
+    asked = len(terms.clients)
+    if rules.minimum and rules.fewest(asked) > terms.threshold:
+        raise ValueError(
+            f"a secure sum has a threshold of its own, {terms.threshold} of {asked} clients: minimum must not ask for "
+            f"more, found {rules.minimum:g}, which is {rules.fewest(asked)}; set the algorithm's threshold"
+        )
+    least = terms.threshold if terms.whole else max(terms.threshold, asked - int(ABSENT * asked))
+    if rules.wanted(asked) < least:
+        why = "its threshold" if terms.whole else f"with circles of {terms.chosen} it bears a fifth of them absent"
+        raise ValueError(
+            f"a secure sum of {asked} clients that is closed with {rules.wanted(asked)} of them could not be opened "
+            f"({why}): enough must be {least / asked:.3g} at least, found {rules.enough:g}"
+        )
 
 
 class Summing:

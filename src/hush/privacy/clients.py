@@ -63,8 +63,8 @@ SUMMED = (
     "to them, which for every client of the round is within some 10⁻⁷ of the clipping bound, is not counted"
 )
 TABLES = (
-    "a number of noise is drawn within 2^-108 of its law in total variation, and in a simulation within about 2^-32, "
-    "which is not counted"
+    "a number of noise is drawn within 2^-108 of its law in total variation, and in a simulation with each probability "
+    "right to about 2^-32, which is not counted"
 )
 HONEST = "every client of a round adds its share of the noise: clients in league with the adversary take theirs away"
 IN_LEAGUE = (

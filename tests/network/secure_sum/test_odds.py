@@ -67,6 +67,34 @@ def test_the_fewest_are_enough_and_one_fewer_are_not(members, colluding, absent)
         assert not (both and odds.failure(members, absent, chosen - 1, other) <= -30)
 
 
+@pytest.mark.parametrize(
+    ("members", "colluding", "absent", "threshold"),
+    [
+        (100, 10, 10, 67),
+        (200, 10, 30, 111),
+        (400, 0, 80, 221),
+        (400, 20, 60, 267),
+        (400, 0, 40, 320),
+        (200, 20, 40, 134),
+    ],
+)
+def test_the_fewest_are_those_that_trying_one_after_the_other_finds(members, colluding, absent, threshold):
+    """Also where one more is a little worse; none, where none of them would do."""
+
+    def fits(chosen, needed):
+        lost = odds.failure(members, absent, chosen, needed) > -30
+        return not lost and odds.exposure(members, colluding, threshold, chosen, needed) <= -40
+
+    tried = ((chosen, needed) for chosen in range(1, (members - 1) // 2) for needed in range(chosen + 1, 0, -1))
+    found = next((each for each in tried if fits(*each)), None)
+    assert odds.fewest(members, colluding, absent, threshold) == found
+
+
+@pytest.mark.parametrize("members", [2, 3, 4, 5, 6])
+def test_few_members_have_no_circles(members):
+    assert odds.fewest(members, 0, 0, members) is None
+
+
 def test_certain_exposure():
     """One share opens everything: any two who chose each other stand alone."""
     assert odds.exposure(50, 0, 26, 9, 1) > 0

@@ -21,6 +21,7 @@ list of all survivors, of Bonawitz et al. 2017, is kept here, and makes smaller 
 """
 
 import math
+from bisect import bisect_left
 from functools import cache
 from typing import Any
 
@@ -29,6 +30,7 @@ import numpy as np
 from hush.core.shares import SECURITY
 
 CORRECTNESS = 30  # bits: 2**-30 that a round is lost; that a lying server gets through is `SECURITY`
+NEARBY = 5  # fewer than were found by halving, which are tried as well
 Logs = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -54,13 +56,25 @@ def failure(members: int, absent: int, chosen: int, needed: int) -> float:
 def fewest(members: int, colluding: int, absent: int, threshold: int) -> tuple[int, int] | None:
     """The fewest others to choose and how many of a circle to need, for `SECURITY` and `CORRECTNESS`.
 
-    None where that is no less work than to choose everybody: whoever is chosen by k has about 2 k neighbours.
+    None where that is no less work than to choose everybody: whoever is chosen by k has about 2 k neighbours. Found by
+    halving, as a device does it for whatever cohort a server names, and then among a few fewer: since numbers are
+    whole, more is a little worse now and then.
     """
-    for chosen in range(1, (members - 1) // 2):
-        fitting = (n for n in range(chosen + 1, 0, -1) if failure(members, absent, chosen, n) <= -CORRECTNESS)
-        needed = next(fitting, 0)  # the most: a larger number helps against every exposure
-        if needed and exposure(members, colluding, threshold, chosen, needed) <= -SECURITY:
-            return chosen, needed
+    most = (members - 1) // 2
+
+    def needed(chosen: int) -> int:
+        """The most: a larger number helps against every exposure."""
+        circle = range(1, chosen + 2)
+        return bisect_left(circle, True, key=lambda needed: failure(members, absent, chosen, needed) > -CORRECTNESS)
+
+    def fits(chosen: int) -> bool:
+        found = needed(chosen)
+        return found > 0 and exposure(members, colluding, threshold, chosen, found) <= -SECURITY
+
+    halved = bisect_left(range(most), True, lo=1, key=fits)
+    for chosen in range(max(halved - NEARBY, 1), min(halved + 1, most)):
+        if fits(chosen):
+            return chosen, needed(chosen)
     return None
 
 
