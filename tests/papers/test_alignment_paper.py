@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hush.app import paper
 from hush.papers.alignment.digital import digital
 from hush.papers.alignment.lab import SCHEMES, SETTINGS, AlignmentLab, Trial
-from hush.papers.alignment.page import at_least_as_good, claims_of, difference
+from hush.papers.alignment.page import at_least_as_good, claims_of
+from hush.papers.intervals import interval
 from hush.papers.keeping import Runs
 
 
@@ -44,13 +46,15 @@ def test_analogue_and_digital_have_the_same_channel_and_energy():
 
 
 def test_verdicts_follow_from_numbers():
-    """Five repetitions with a deviation of about a point: standard errors of a difference are about 0.7."""
-    spread = np.array([-1.2, -0.5, 0.0, 0.5, 1.2])
-    printed = dict(zip(SCHEMES, (10 + spread, 50 + spread, 50.5 + spread, 60 + spread, 51 + spread), strict=True))
-    best = dict(zip(SCHEMES, (10 + spread, 90 + spread, 90 + spread, 89 + spread, 91 + spread), strict=True))
+    """Five repetitions; the schemes' own deviations make intervals of a difference of about a point each way."""
+    own = np.array([[1, -1, 0, 0, 0], [0, 1, -1, 0, 0], [0, 0, 1, -1, 0], [0, 0, 0, 1, -1], [-1, 0, 0, 0, 1]]) * 0.6
+    shared = np.array([-12.0, -5.0, 0.0, 5.0, 12.0])  # of a repetition: no difference has it
+    of = lambda *means: dict(zip(SCHEMES, np.array(means)[:, None] + own + shared, strict=True))  # noqa: E731
+    printed, best = of(10, 50, 50.5, 60, 51), of(10, 90, 90, 88, 91.6)
     places = {"at the printed η": printed, "at the best η": best}
     worst, alike, top = claims_of("heterogeneous", "here", places)
-    assert (worst.verdict, alike.verdict) == ("holds", "cannot be told")  # 1 point, give or take 1.16
+    assert worst.verdict == "holds"
+    assert alike.verdict == "holds: at the printed η. cannot be told: at the best η"  # 1.6 points, give or take 0.74
     assert top.verdict == "holds: at the printed η. does not hold: at the best η"
     surer = {name: 90 + 0.1 * (values - 90) for name, values in best.items() if name != "alignment"}
     assert claims_of("heterogeneous", "here", {"surely": surer})[0].verdict == "holds"
@@ -58,9 +62,12 @@ def test_verdicts_follow_from_numbers():
     assert (first.verdict, second.verdict) == ("holds", "does not hold")
     del best["biased, r = 2"]
     assert claims_of("heterogeneous", "here", {"at the best η": best})[-1].text.startswith("here: least squares")
-    assert difference(52 + spread, 50 + spread) == pytest.approx((2 - 1.163, 2 + 1.163), abs=1e-3)
-    assert at_least_as_good({"least squares": 49 + spread, "full power": 50 + spread}) == "cannot be told"
-    assert at_least_as_good({"least squares": 48 + spread, "full power": 50 + spread}) == "does not hold"
+    mean, error = np.mean(own[0] - own[1]), np.std(own[0] - own[1], ddof=1) / np.sqrt(5)
+    ends = stats.t.interval(0.95, 4, mean, error)
+    assert interval(own[0] - own[1]) == pytest.approx(ends)
+    least = lambda mean: {"least squares": mean + 2 * own[0], "full power": 50 + 2 * own[1]}  # noqa: E731
+    found = [at_least_as_good(least(mean)) for mean in (49.9, 49.0, 48.0)]  # give or take 1.8
+    assert found == ["holds", "cannot be told", "does not hold"]
 
 
 def test_every_search_begins_somewhere():

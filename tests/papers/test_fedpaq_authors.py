@@ -13,7 +13,7 @@ from hush.data.datasets import load
 from hush.papers.fedpaq_dp import authors
 from hush.papers.fedpaq_dp.grids import interact, worse_with_steps
 from hush.papers.fedpaq_dp.lab import AUTHORS, FedPAQLab, TheirPrivateSetting
-from hush.papers.fedpaq_dp.private import falls_with
+from hush.papers.fedpaq_dp.private import falls_with, rise_a_round
 from hush.papers.fedpaq_dp.sensitivity import moved, their_epsilon, unsampled_epsilon
 from hush.papers.fedpaq_dp.table import PUBLISHED, near, table_claims
 from hush.papers.keeping import Runs
@@ -145,21 +145,32 @@ def test_criteria_of_the_table():
     assert len(PUBLISHED) == 10
 
 
-class Given:
-    """A grid of losses as they are given."""
-
-    def __init__(self, mean, error):
-        self.mean, self.error = np.array(mean), np.full(np.shape(mean), error)
+def given(means, deviation):
+    """Losses of four repetitions: their differences vary by about twice the deviation, and their means are these."""
+    draws = np.random.default_rng(0).normal(size=(*np.shape(means), 4))
+    centred = draws - draws.mean(-1, keepdims=True)
+    return np.array(means)[..., None] + deviation * centred / centred.std(-1, ddof=1, keepdims=True)
 
 
 def test_criteria_of_the_grids():
     crossed = [[1.0, 1.2], [1.3, 1.0]]
-    assert interact(Given(crossed, 0.05))
-    assert not interact(Given(crossed, 0.2))  # not surely
-    assert not interact(Given([[1.0, 1.2], [1.0, 1.3]], 0.01))
-    assert worse_with_steps(Given([[1.0, 1.0, 1.0], [0.9, 1.0, 1.2]], 0))
-    assert not worse_with_steps(Given([[1.0, 1.0, 1.0], [0.9, 1.2, 1.1]], 0))
-    assert not worse_with_steps(Given([[1.0, 1.0, 1.0], [0.7, 0.8, 0.9]], 0))  # it gains everywhere, if less and less
+    assert interact(given(crossed, 0.02)) == "holds"
+    assert interact(given(crossed, 0.4)) == "cannot be told"
+    assert interact(given([[1.0, 1.2], [1.0, 1.3]], 0.01)) == "does not hold"
+    assert interact(given([[1.0, 1.2], [1.0, 1.001]], 0.01)) == "cannot be told"
+    assert worse_with_steps(given([[1.0, 1.0, 1.0], [0.9, 1.0, 1.2]], 0.001)) == "holds"
+    assert worse_with_steps(given([[1.0, 1.0, 1.0], [0.9, 1.0, 1.2]], 0.5)) == "cannot be told"
+    assert worse_with_steps(given([[1.0, 1.0, 1.0], [0.9, 1.2, 1.1]], 0.001)) == "does not hold"
+    gains_less = [[1.0, 1.0, 1.0], [0.7, 0.8, 0.9]]  # it gains everywhere, if less and less
+    assert worse_with_steps(given(gains_less, 0.001)) == "does not hold"
+
+
+def test_how_far_a_loss_rises_in_an_average_round():
+    """By hand: +0.5, −1, +3 and −0.2, 0, +0.4."""
+    losses = {0: [1.0, 1.5, 0.5, 3.5], 1: [1.0, 0.8, 0.8, 1.2]}
+    rows = [(each, number, loss) for each, run in losses.items() for number, loss in enumerate(run)]
+    records = pd.DataFrame(rows, columns=["repetition", "round", "train_loss"]).sample(frac=1.0, random_state=0)
+    assert rise_a_round(records) == pytest.approx([3.5 / 3, 0.4 / 3])
 
 
 def test_criterion_of_a_smaller_epsilon():

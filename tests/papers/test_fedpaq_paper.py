@@ -5,7 +5,7 @@ import pytest
 
 import hush
 from hush.app import paper
-from hush.papers import PAPERS, Paper, Section, claims_table, write
+from hush.papers import PAPERS, Paper, Section, cells, claims_table, write
 from hush.papers.fedpaq_dp.lab import DELTA, FedPAQLab, PrivateSetting, Setting
 from hush.papers.fedpaq_dp.page import _loss_at
 from hush.papers.fedpaq_dp.private import composed, nominal, rises
@@ -90,6 +90,7 @@ def test_a_page_is_written_as_markdown(tmp_path):
     assert "| 0.1235 | x\\|y |" in text
     assert claims_table([section, told])["verdict"].tolist() == ["holds"]
     assert markdown_table(pd.DataFrame({"a": [1]})).splitlines() == ["| a |", "| --- |", "| 1 |"]
+    assert cells(pd.DataFrame({"a": [float("nan"), float("inf"), 2.0]})) == [["–"], ["∞"], ["2"]]
 
 
 def test_every_paper_has_experiments():

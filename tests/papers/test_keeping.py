@@ -25,7 +25,7 @@ def test_a_second_page_reads_what_the_first_has_made(tmp_path):
     assert ([how for *_, how in first.came], [how for *_, how in second.came]) == (["made"], ["read"])
     pd.testing.assert_frame_equal(read.records, made.records)
     np.testing.assert_array_equal(read.history, made.history)
-    assert second.words == "1 runs, 1 of them kept from earlier and read; all took 0 s when they were made"
+    assert second.words == "1 runs, all of them made earlier and read here; making them took 0 s in all"
     assert second.section().tables[0][1].values.tolist() == [["some run", first.came[0][1], "read"]]
     fresh = Runs(tmp_path, fresh=True, say=said.append)
     asked(fresh, keep_models=True)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hush.app import paper
-from hush.papers.fa_ld.best_steps import Course, best_rounds, inner, share_holds, targets
+from hush.papers.fa_ld import images
+from hush.papers.fa_ld.best_steps import Course, best_rounds, in_general, inner, targets
 from hush.papers.fa_ld.checks import temperature_of, z_scores
-from hush.papers.fa_ld.compared import bootstrap, claims, depends, judge_named, surely
+from hush.papers.fa_ld.compared import bootstrap, claims, depends, judge_named, surely, worst
 from hush.papers.fa_ld.images import _problem
 from hush.papers.fa_ld.lab import LangevinLab, Setting, Walk, first_within
 from hush.papers.fa_ld.private import _by_theorem
@@ -111,8 +112,9 @@ def test_an_inner_best_and_its_share():
     assert inner(np.array([2.0, 1.0, 1.2]))
     assert not inner(np.array([2.0, 1.0, 1.05]))
     assert not inner(np.array([1.0, 2.0, 3.0]))
-    assert share_holds(16, 20)
-    assert not share_holds(13, 20)  # Wilson's interval goes down to 0.43
+    assert in_general(16, 20) == "holds"
+    assert in_general(13, 20) == in_general(8, 20) == "cannot be told"  # Wilson's: from 0.43, and to 0.61
+    assert in_general(3, 20) == "does not hold"
 
 
 def test_a_bootstrap_has_the_scores_and_their_errors():
@@ -140,10 +142,14 @@ def test_verdicts_on_images_follow_from_draws():
     assert judge_named((20,), drawn["accuracy"]) == "holds"
     assert judge_named((10,), drawn["accuracy"]) == "does not hold"
     assert judge_named((10,), drawn["brier"]) == "cannot be told apart from K = 20"
-    assert not depends(drawn)
-    assert depends(drawn | {"ece": {1: level(0.9), 10: level(0.95), 20: level(0.8)}})
-    worst, _, named = claims("MNIST", "here", drawn, {"accuracy": (10, 20)})
-    assert (worst.verdict, named.verdict) == ("holds", "holds")
+    assert depends(drawn) == "cannot be told"  # by Brier score 10 and 20 are alike
+    assert depends({"accuracy": drawn["accuracy"], "ece": drawn["accuracy"]}) == "does not hold"
+    assert depends(drawn | {"ece": {1: level(0.9), 10: level(0.95), 20: level(0.8)}}) == "holds"
+    assert worst(1, drawn["accuracy"]) == "holds"
+    assert worst(10, drawn["brier"]) == "does not hold"
+    assert worst(1, drawn["brier"] | {1: -0.1 - 0.01 * noise}) == "cannot be told"
+    k_1, _, named = claims("MNIST", "here", drawn, {"accuracy": (10, 20)})
+    assert (k_1.verdict, named.verdict) == ("holds", "holds")
     assert named.text == "MNIST, here: the best K for accuracy is 10 or 20"
 
 
@@ -153,6 +159,24 @@ def test_step_sizes_are_chosen_on_examples_that_no_client_holds(lab):
     assert not held_out & {bytes(image) for image in np.asarray(tuning.train.x)[np.asarray(tuning.index)]}
     assert held_out <= {bytes(image) for image in np.asarray(whole.train.x)}
     assert len(tuning.test.y) == round(0.1 * whole.population.examples)
+
+
+@pytest.mark.slow
+def test_the_step_size_that_is_chosen_has_the_best_averaged_predictions(monkeypatch):
+    """Without a warm-up the run averages predictions by itself; with one, samples before it do not count."""
+    rates = (0.001, 0.3, 1.0, 1e6)
+    monkeypatch.setattr(images, "QUICK", replace(images.QUICK, rates=rates))
+    lab = LangevinLab(quick=True, runs=Runs(say=str))
+    best = images.chosen(lab, "digits", 20, 0)
+    result = images._run(lab, "digits", 20, rates, images.QUICK.rounds // 2, True)
+    last = result.records[result.records["round"] == images.QUICK.rounds // 2]
+    assert best == rates[int(np.nanargmin(last["predictive_nll"]))]
+    assert best in rates[1:3]
+    early, late = (images._averages(result, 1, warm_up, [30])[0] for warm_up in (0, 20))
+    found = scores(early, np.asarray(result.problem.test.y))["nll"]
+    assert found == pytest.approx(last["predictive_nll"].iloc[1], rel=1e-4)
+    np.testing.assert_allclose(late, images._averages(result, 1, 20, [30, 40])[1])
+    assert not np.allclose(early, late)
 
 
 def test_the_theorems_epsilon_falls_with_the_noise():

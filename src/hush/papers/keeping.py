@@ -92,15 +92,16 @@ class Runs:
     def words(self) -> str:
         """How many runs there are, and how long they took when they were made."""
         read = sum(how == READ for *_, how in self.came)
-        said = f"{len(self.came)} runs, {read} of them kept from earlier and read" if read else f"{len(self.came)} runs"
+        part = "all" if read == len(self.came) else str(read)
+        said = f"{len(self.came)} runs" + (f", {part} of them made earlier and read here" if read else "")
         took = sum(float(each.state["seconds"]) for each in self._here.values())
-        return f"{said}; all took {took:.0f} s when they were made" if self._here else said
+        return f"{said}; making them took {took:.0f} s in all" if self._here else said
 
     def section(self) -> Section:
         """Every run by its name, the mark it is kept under, and whether it was read or made."""
         text = (
-            "Each run is kept as it ends, under a mark of all it depends on, and read again the next time; `--fresh` "
-            "makes all of them anew."
+            "Each run is kept when it ends, and is read the next time if its settings are the same; `--fresh` makes "
+            "all of them anew."
         )
         return Section("Runs", text, [("", pd.DataFrame(self.came, columns=["run", "kept as", "was"]))])
 

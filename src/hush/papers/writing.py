@@ -3,8 +3,9 @@
 A claim is a sentence of the paper with a verdict that was computed, never typed in.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 from typing import Protocol
 
@@ -50,6 +51,12 @@ def place_by_place(text: str, verdicts: Mapping[str, str], evidence: str) -> Cla
     if len(said) == 1:
         return Claim(text, next(iter(said)), evidence)
     return Claim(text, ". ".join(f"{kind}: {'; '.join(places)}" for kind, places in said.items()), evidence)
+
+
+def together(verdicts: Iterable[str]) -> str:
+    """Of a claim that has several parts: one that fails fails it, one that cannot be told leaves it open."""
+    found = set(verdicts)
+    return FAILS if FAILS in found else UNTOLD if UNTOLD in found else HOLDS
 
 
 def within(low: float, high: float, least: float, most: float) -> str:
@@ -109,9 +116,14 @@ def claims_table(sections: Sequence[Section]) -> pd.DataFrame:
 
 
 def cells(table: pd.DataFrame) -> list[list[str]]:
-    """Every cell as text, numbers with four digits."""
-    rows = table.itertuples(index=False)
-    return [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+    """Every cell as text, numbers with four digits; a dash where there is no number."""
+    return [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "–" if isnan(value) else f"{value:.4g}".replace("inf", "∞")
 
 
 def markdown_table(table: pd.DataFrame) -> str:

@@ -132,9 +132,9 @@ class AlignmentLab:
     def words(self) -> str:
         """What the numbers were made with."""
         data = "scikit-learn's digits, softmax regression: a trial of the code" if self.quick else "MNIST, LeNet-5"
-        size = "" if self.quick else f" of {EXAMPLES:,} examples"
+        size = "" if self.quick else f" of {EXAMPLES:,} examples each"
         shown = len(self.reported)
-        return f"{data}; K = 10{size}, batches of {BATCH}, {self.rounds} rounds, {shown} repetitions"
+        return f"{data}; 10 clients{size}, batches of {BATCH}, {self.rounds} rounds, {shown} repetitions"
 
     def problem(self, iid: bool, model: str, choosing: bool = False) -> Supervised:
         """Ten clients of equal size, with all digits alike or with two that make up 92 %.

@@ -1,11 +1,11 @@
 """On the necessity of aligning gradients for wireless federated learning: paper alignment, Figures 2 and 3, and beyond.
 
-The claims in `CLAIMS`, ALIKE and SURE were written down before the runs. The first runs showed that "not surely worse"
-and "means within ALIKE" say little where repetitions differ by several points: a verdict is now that of an interval,
-and it may be that nothing can be told.
+The claims in `CLAIMS` and ALIKE were written down before the runs. The first runs showed that "not surely worse" and
+"means within ALIKE" say little where repetitions differ by several points: a verdict is now that of an interval, paired
+by repetition, since all schemes share fading, batches and start; and it may be that nothing can be told.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -15,38 +15,25 @@ import pandas as pd
 from hush.papers.alignment.digital import digital
 from hush.papers.alignment.lab import BOUNDS, CHANCE, MIXED_EXAMPLES, PAPER_RATE, SCHEMES, AlignmentLab, Trial
 from hush.papers.drawing import curves
-from hush.papers.writing import FAILS, HOLDS, UNTOLD, Claim, Paper, Picture, Section, place_by_place, within
+from hush.papers.intervals import above, interval
+from hush.papers.writing import FAILS, HOLDS, UNTOLD, Claim, Paper, Picture, Section, place_by_place, together, within
 from hush.report.plots import Line
 
 Array = np.ndarray[Any, Any]
 Scores = Mapping[str, Array]  # the final accuracies in percent of each scheme's repetitions
 ALIKE = 2.0  # points between means that count as none
-SURE = 2.0  # standard errors of a difference of means that make it one
-
-
-def difference(one: Array, other: Array) -> tuple[float, float]:
-    """By how much the mean of one is above the other's, give or take SURE standard errors."""
-    error = SURE * float(np.sqrt(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other)))
-    apart = float(one.mean() - other.mean())
-    return apart - error, apart + error
-
-
-def together(verdicts: Iterable[str]) -> str:
-    """Of a claim that has several parts: one that fails fails it, one that cannot be told leaves it open."""
-    found = set(verdicts)
-    return FAILS if FAILS in found else UNTOLD if UNTOLD in found else HOLDS
 
 
 def at_least_as_good(scores: Scores) -> str:
     """Least squares beside full power: not more than ALIKE below it; surely below it is not as good."""
-    low, high = difference(scores["least squares"], scores["full power"])
+    low, high = interval(scores["least squares"] - scores["full power"])
     return FAILS if high < 0 else HOLDS if low >= -ALIKE else UNTOLD
 
 
 def _alike(*names: str) -> Callable[[Scores], str]:
     """All differences within ALIKE."""
     return lambda scores: together(
-        within(*difference(scores[one], scores[other]), -ALIKE, ALIKE) for one, other in combinations(names, 2)
+        within(*interval(scores[one] - scores[other]), -ALIKE, ALIKE) for one, other in combinations(names, 2)
     )
 
 
@@ -55,7 +42,7 @@ def _extreme(name: str, sign: int) -> Callable[[Scores], str]:
 
     def judged(scores: Scores) -> str:
         others = [sign * values for other, values in scores.items() if other != name]
-        return together(within(*difference(sign * scores[name], values), 0.0, np.inf) for values in others)
+        return together(above(sign * scores[name], values) for values in others)
 
     return judged
 
@@ -153,16 +140,21 @@ def _section(lab: AlignmentLab, setting: str, iid: bool, title: str, name: str, 
                 drawn = curves(lines, "accuracy")
                 pictures.append(Picture(f"{name}-{kind}-L{bound:g}".replace(".", ""), caption, drawn))
     where = f"{lab.data}, {setting}{'' if iid else ', not i.i.d.'}"
-    examples = "" if iid or lab.quick else f" Each client holds {MIXED_EXAMPLES:,} examples."
+    examples = "" if lab.quick else f", {MIXED_EXAMPLES:,} examples each"
+    data = "I.i.d. data" if iid else f"Clients of whose examples two digits make up 92 %{examples}"
     text = (
-        f"{'I.i.d. clients' if iid else 'Two digits make up 92 % of each client'}, {setting}: accuracy in percent "
-        f"after {lab.rounds} rounds, mean ± deviation of {len(lab.reported)} repetitions. The best η is that of a grid "
-        "of factors of two, widened until the best is inside, chosen by one repetition more on a tenth of the training "
-        f"set that no client holds.{examples} Differences are given or taken {SURE:g} standard errors: at least as "
-        f"good is what is then at most {ALIKE:g} points worse, and alike what differs by no more than that. "
-        "Where all messages are longer than L, only ηL matters. "
-        f"A scheme that stays below {CHANCE:g} % on the whole grid learns at no step size. {_left_out(setting)}"
-    )
+        f"{data}, {setting} channels: test accuracy in percent after {lab.rounds} rounds, mean ± standard deviation of "
+        f"{len(lab.reported)} repetitions. L is the length to which messages are clipped. The best step size η of a "
+        "scheme is searched for on a grid of factors of two, which is widened until the best is inside it, by one more "
+        "repetition on a tenth of the training set that no client holds.\n\n"
+        "A verdict looks at the 95 % interval of the difference of two means (Student's, paired by repetition: all "
+        f"schemes share fading, batches and start). 'Alike' holds if that interval lies within ±{ALIKE:g} points, and "
+        f"fails if it lies outside. 'At least as good' holds if it lies above −{ALIKE:g} points, and fails if it lies "
+        "below 0. 'Best' and 'worst' hold if it lies on the right side of 0 for every other scheme, and fail if it "
+        "lies on the wrong side for one. Otherwise the verdict is 'cannot be told'.\n\n"
+        "Where all messages are longer than L, only the product ηL matters. A scheme that stays below "
+        f"{CHANCE:g} % on the whole grid learns at no step size. {_left_out(setting)}"
+    ).strip()
     table = pd.DataFrame(rows).astype(object).fillna("–")
     return Section(title, text, [("", table)], pictures, claims_of(setting, where, found))
 
@@ -171,8 +163,9 @@ def _left_out(setting: str) -> str:
     if setting == "homogeneous":
         return ""
     return (
-        "At other L, and for clients that differ, full power and least squares were run alone: alignment's noise, of "
-        "deviation 35 L in each coordinate, is as large beside messages of norm L whatever L is."
+        "At other L, and for clients whose data differ, only full power and least squares were run. Alignment learns "
+        "at no step size here, and another L would not help it: its noise, of deviation 35 L in each coordinate, is as "
+        "large beside messages of length L whatever L is. What r = 2 and r = 6 do there is not known."
     )
 
 
@@ -206,22 +199,24 @@ def scheme_map(lab: AlignmentLab) -> Section:
             }
             found = {scheme: lab.accuracies(trial, lab.tuned(trial).rate) for scheme, trial in trials.items()}
             top = max(found, key=lambda each: float(found[each].mean()))
-            best = [each for each in found if each == top or difference(found[top], found[each])[0] <= 0]
+            best = [each for each in found if each == top or above(found[top], found[each]) != HOLDS]
             means = ", ".join(f"{values.mean():.1f} ± {values.std(ddof=1):.1f}" for values in found.values())
             row[f"N0 = {noise:g}"] = f"{' or '.join(best)} ({means})"
         rows.append(row)
     text = (
-        f"Powers from 0 dB down by the spread, evenly; {lab.data}, softmax regression, each scheme at its best η, "
-        "found as above; in brackets alignment, full power and least squares, accuracy in percent. Schemes that are "
-        "not surely worse than the best are named beside it."
+        f"Ten clients whose powers fall evenly from 0 dB by the spread; {lab.data}, softmax regression, each scheme at "
+        "its best η, found as above. The best scheme is named, and beside it those that are not surely worse. In "
+        "brackets are the accuracies of alignment, full power and least squares, in percent, mean ± standard deviation."
     )
     return Section("Which scheme wins", text, [("", pd.DataFrame(rows))])
 
 
 ALIGNMENT = Paper(
     "Aligned or not, over the air",
-    "What paper alignment (On the necessity of aligning gradients for wireless federated learning) shows, run again "
-    "with hush. Its theorems, printed and corrected, are in `hush.theory.alignment`.",
+    "The experiments of *On the necessity of aligning gradients for wireless federated learning*, run again with hush: "
+    "ten clients whose gradients add up over the air. The claims were written down before the runs; that a verdict "
+    "asks for a whole interval, and may be that nothing can be told, was added after the first of them. The theorems, "
+    "as printed and corrected, are in `hush.theory.alignment`.",
     {"2": figure_2, "3": figure_3, "not-iid": not_iid, "map": scheme_map, "digital": digital},
     lab=AlignmentLab,
     not_quick=("not-iid", "map", "digital"),

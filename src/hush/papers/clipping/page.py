@@ -36,22 +36,26 @@ def table_one(lab: ClippingLab) -> Section:
     found.insert(0, "Q", solved.index)
     claims = [
         judged(
-            "model clipping cannot reach an optimum beyond its bound (Claim 2.1)",
+            "quadratics: model clipping cannot reach an optimum beyond its bound (Claim 2.1)",
             abs(limit - optimum) > 0.1,
             f"c = 1, η = 0.5, Q = 1, k = 5: it ends at {limit:.3f}, the optimum is {optimum:.3f}",
         ),
         judged(
-            "with many local steps, clipping ends nearer to the optimum 0 than no clipping (Claim 2.2)",
+            "quadratics: with many local steps, clipping ends nearer to the optimum 0 than no clipping (Claim 2.2)",
             bool((np.abs(numbers[-1, 1:]) < abs(numbers[-1, 0])).all()),
             f"Q = 1000: {numbers[-1, 0]:.4f} without, {numbers[-1, 1]:.4f} with c = 1",
         ),
         judged(
-            "with one local step, clipping only harms",
+            "quadratics: with one local step, clipping never ends nearer to the optimum",
             bool((np.abs(numbers[0, 1:]) > abs(numbers[0, 0]) - 1e-9).all()),
             f"Q = 1: {numbers[0, 0]:.4f} without, {numbers[0, -1]:.4f} with c = 0.01",
         ),
     ]
-    text = "Problem (8), η = 0.01, solved as a root; the paper's text has lost its values. The optimum is 0."
+    text = (
+        "Where FedAvg with clipped differences comes to rest on the paper's problem (8), for η = 0.01. The points are "
+        "solved for, not simulated; the values that the paper prints are missing from our copy of its text. The "
+        "optimum is 0."
+    )
     return Section("Table 1: points at rest", text, [("", found)], claims=claims)
 
 
@@ -93,10 +97,12 @@ def table_two(lab: ClippingLab) -> Section:
             pictures.append(_updates_picture(lab, model, data))
     table = pd.DataFrame(rows)
     text = (
-        "Q = 32 steps of 64, 20 of 480 clients, T = 100 (50 for MobileNetV2 and ResNet-18), step sizes "
-        f"{_rates()}; the bound is {HALF:g} × the mean length of FedAvg's updates. The drop is in points of test "
-        "accuracy; paper: i.i.d., drop, not i.i.d., drop. Spread is the standard deviation of the updates' lengths in "
-        "a round over their mean. Models without a row were not run."
+        "Q = 32 local steps with batches of 64, 20 of 480 clients a round, T = 100 rounds (50 for MobileNetV2 and "
+        f"ResNet-18), step sizes {_rates()}. The clipping bound is {HALF:g} × the mean length of FedAvg's updates. A "
+        "drop is what clipping takes, in points of test accuracy; it is given without an error, and for the larger "
+        "models it is that of a single run. The last column has the paper's numbers: accuracy and drop i.i.d., "
+        "accuracy and drop not i.i.d. Spread is the standard deviation of the updates' lengths in a round, divided by "
+        "their mean. Models without a row were not run."
     )
     return Section("Table 2: what clipping takes", text, [("", printable(table))], pictures, _clipping_claims(table))
 
@@ -131,7 +137,10 @@ def _updates_picture(lab: ClippingLab, model: str, data: str) -> Picture:
     axes[0].set_ylabel("angle to the last update (°)")
     axes[0].set_xlim(0, 1.05 * max(ax.dataLim.x1 for ax in axes if np.isfinite(ax.dataLim.x1)))  # shared
     shown_case = lab.shrunk(base(model, data, True))
-    said = f"{NAMES[shown_case.model]} on {DATA[shown_case.data]}: updates of the clients in round {SHOWN_ROUND}."
+    said = (
+        f"{NAMES[shown_case.model]} on {DATA[shown_case.data]}: updates of the clients in round {SHOWN_ROUND}; "
+        "the black dot is their mean."
+    )
     return Picture(f"updates-{model}-{data}", said, figure)
 
 
@@ -157,17 +166,19 @@ def bias_terms(lab: ClippingLab) -> Section:
             )
     table = pd.DataFrame(rows)
     text = (
-        "α_i = min(1, c/‖Δ_i‖) with the bound of Table 2. Batches are taken for exact, so that the first of the two "
-        "terms, |α_i − α̃_i|, is in the second."
+        "α_i = min(1, c/‖Δ_i‖) is the factor by which a client's update is shortened, with the bound c of Table 2; ᾱ "
+        "is its mean over clients. The theorem has two terms, |α_i − α̃_i| and |α̃_i − ᾱ|, where α̃_i is the factor "
+        "without the noise of batches. Here they are measured together, as |α_i − ᾱ|."
     )
     return Section("The clipping bias of Theorem 3.1", text, [("", table)])
 
 
 CLIPPING = Paper(
     "Clipping and client-level privacy",
-    "What paper clipping (Understanding clipping for federated learning) shows, run again with hush. EMNIST's digits "
-    "are not at hand: MNIST stands in. Its theorems, printed and corrected, are in `hush.theory.clipping`. What is "
-    "held to the paper's own numbers has a page of its own: [Tables 2 and 3 at their own settings](clipping-fair.md).",
+    "The experiments of *Understanding clipping for federated learning*, run again with hush on MNIST, since EMNIST's "
+    "digits are not at hand. Clients, rounds and step sizes are mostly not the paper's, so that no verdict on this "
+    "page is one on the paper's numbers. Those are tested on [a page of their own](clipping-fair.md), at the paper's "
+    "settings. The theorems, as printed and corrected, are in `hush.theory.clipping`.",
     {
         "table-1": table_one,
         "table-2": table_two,

@@ -44,13 +44,15 @@ def _private(lab: ClippingLab, data: str, iid: bool, title: str, figure: str) ->
     table = pd.DataFrame(rows)
     pictures = [Picture(figure, f"{title}: accuracy over rounds.", panels(lines, "accuracy"))]
     text = (
-        "DP-FedAvg with the same step sizes, clients drawn by Poisson sampling, noise on the sum: client level, one "
-        "client added or removed, a trusted server, δ = 1e-5, composed over all rounds by the tighter of Rényi "
-        "divergences and privacy loss distributions. The noise of one round has the norm z·c·√d/P beside a mean "
-        "update of at most c: with 20 clients a round it is four times that of the paper's 80, at the same rate. "
-        "Where there are more clients than MNIST has examples for, they share some. The bound c was chosen from these "
-        "clients' updates, which no ε here covers. Models without a row were not run. Runs that diverged were made "
-        "before clipping counted an update that is not finite as zero; made again they would stand still."
+        "DP-FedAvg with the step sizes of Table 2. Clients are drawn by Poisson sampling, and noise is added to the "
+        "sum of their clipped updates. ε is at client level (one client added or removed), with a trusted server and "
+        "δ = 1e-5, over all rounds, by the tighter of two accountants (Rényi divergences, privacy loss distributions). "
+        "It does not cover the choice of the bound c, which looked at these clients' updates. The noise of one round "
+        "has the norm z·c·√d/P, where a mean update has at most c: with 20 clients a round, that is four times the "
+        "noise of the paper's 80 at the same sampling rate. DP drop is what noise takes beyond clipping, in points. "
+        "Where clients ask for more examples than there are, they share some. Models without a row were not run. "
+        "'Diverged' are runs of an earlier version of hush, in which an update that was not finite was not yet counted "
+        "as zero."
     )
     return Section(title, text, [("", printable(table))], pictures, _private_claims(table, title.split(", ", 1)[1]))
 
@@ -95,7 +97,7 @@ def _private_claims(table: pd.DataFrame, place: str) -> list[Claim]:
     names = [f"{row['model']} ({row['P of N']})" for _, row in table.iterrows()]
     drops = table["DP drop"].fillna(np.inf).to_numpy()
     evidence = "; ".join(f"{name}: {_points(drop)}" for name, drop in zip(names, drops, strict=True))
-    text = f"{place}: privacy takes less than 4 points beyond what clipping takes"
+    text = f"{place}, at our P of N, T and step sizes: noise takes less than 4 points beyond what clipping takes"
     return [only_when(text, list(drops < 4), names, evidence)]
 
 

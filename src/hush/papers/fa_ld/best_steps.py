@@ -1,7 +1,8 @@
 """A real best number of local steps: how often one exists, over targets, accuracies and step sizes of each K's own.
 
 By the exact law of every round, which with all clients is F^k in closed form: no chain is run. The criterion, `inner`
-and `share_holds`, was written down before the numbers were made.
+and `in_general`, was written down before the numbers were made; that what so many targets do not show may be so all the
+same, and is then left open, was added after them.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from scipy import optimize, stats
 from hush import tasks
 from hush.papers.drawing import beside
 from hush.papers.fa_ld.lab import LangevinLab
-from hush.papers.writing import Picture, Section, only_when
+from hush.papers.writing import Picture, Section, place_by_place, within
 from hush.report.style import PALETTE, Drawing, drawing, dress
 from hush.theory import langevin_gaussian
 
@@ -41,9 +42,9 @@ def share_interval(count: int, of: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def share_holds(count: int, of: int) -> bool:
+def in_general(count: int, of: int) -> str:
     """An inner K is best in general where the interval of its share of targets lies above one half."""
-    return share_interval(count, of)[0] > HALF
+    return within(*share_interval(count, of), HALF, 1.0)
 
 
 @dataclass(frozen=True)
@@ -140,17 +141,23 @@ def best_of_many(lab: LangevinLab) -> Section:
             | {"best K, median": float(np.median(np.array(STEPS)[each.argmin(1)]))}
             | {f"rounds, K = {K}": float(np.median(each[:, STEPS.index(K)])) for K in (1, 3, 10, 100, 1000)}
         )
-    claim = only_when(
+    claim = place_by_place(
         "Gaussian targets: at each K's best step size, too, an inner K is best, in more than half of all targets",
-        [share_holds(count, TARGETS) for count in counts],
-        [f"W2 is {accuracy:g} of the spread" for accuracy in ACCURACIES],
-        "; ".join(f"{row['an inner K is best']} targets at {row['accuracy']:g}" for row in rows),
+        {
+            f"W2 is {accuracy:g} of the spread": in_general(count, TARGETS)
+            for accuracy, count in zip(ACCURACIES, counts, strict=True)
+        },
+        "; ".join(
+            f"{row['an inner K is best']} targets at {row['accuracy']:g} (95 %: {row['95 % interval']})" for row in rows
+        ),
     )
     text = (
-        f"{TARGETS} targets of 50 clients whose covariances differ by factors about e^{SHAPES:g}, α = 0; rounds until "
-        "W2 is within an accuracy in units of the posterior's spread, by the exact law, at the best η for each K and "
-        f"accuracy (continuous). An inner K is best where K = {STEPS[0]} and K = {STEPS[-1]} both take over a tenth "
-        "more rounds. Rounds are medians over targets."
+        f"{TARGETS} targets, each of 50 clients whose covariances differ by factors of about e^{SHAPES:g}, α = 0. "
+        "Rounds are those until W2, over the posterior's spread, is within an accuracy; they are computed by the exact "
+        f"law, at the best η for each K and accuracy (continuous). An inner K is best for a target if K = {STEPS[0]} "
+        f"and K = {STEPS[-1]} both take over a tenth more rounds than the best K. The claim holds at an accuracy if "
+        "the 95 % interval of the share of such targets lies above one half, and fails if it lies below. Rounds are "
+        "medians over targets."
     )
     picture = Picture(
         "best-steps", "Rounds over those of the best K: medians of 20 targets, quartiles.", _picture(rounds)

@@ -53,13 +53,14 @@ def recursion(lab: LangevinLab) -> Section:
     chance = 1 - (1 - 2 * stats.norm.sf(every.max())) ** every.size
     text = (
         "Clients whose means and covariances differ, so that K, S, ρ and the scheme all matter; the chains are looked "
-        "at while they still move. A z is how many standard errors a simulated moment is from the exact one."
+        "at while they still move. A z is how many standard errors a simulated moment is from the exact one; rows "
+        "share draws, so that their z go together."
     )
     claim = judged(
         "Gaussian target: simulated moments are those of the exact recursion, within error bars (not in the paper)",
         chance > ERROR_RATE,
-        f"{every.size} moments: largest |z| {every.max():.2f}, as large by chance in {100 * chance:.0f} % of runs; "
-        f"{100 * np.mean(every < 1.96):.0f} % within 1.96",
+        f"{every.size} moments: largest |z| {every.max():.2f}, as large by chance in {100 * chance:.0f} % of runs, "
+        f"were they independent; {100 * np.mean(every < 1.96):.0f} % within 1.96",
     )
     return Section("The exact recursion", text, [("", pd.DataFrame(rows))], claims=[claim])
 
@@ -88,12 +89,13 @@ def temperature(lab: LangevinLab) -> Section:
     off = float((alike_ones["theory"] / alike_ones["exact"] - 1).abs().max())
     correlated = table[(table["ρ"] == 1.0) & (table["own noise"] == "1/√p_c")]
     text = (
-        "N = 50, S = 10, K = 100, η = 1e-7: τ_eff/τ, E(θ − u)ᵀΛ(θ − u)/d for the target N(u, Λ⁻¹). Theory: "
-        "1 + (1 − ρ²)(N − 1)C_S/S, C_S = 1 for scheme I and (N − S)/(N − 1) for scheme II. Printed is the factor "
-        "ρ² + N(1 − ρ²) of Theorem 5.10. Scaled for those who take part, the own noise has the scale 1/√E Σw² (√S for "
-        "scheme II): no bias is left, and less is hidden, since the own noise is √(N/S) = 2.2 times smaller and the "
-        "noise multiplier of every step with it. Clients that are alike have the same potential; those of α = 0 differ "
-        "in the means of their 1000 points, and drift apart by as much in 100 steps, which heats as well."
+        "N = 50, S = 10, K = 100, η = 1e-7. The temperature τ_eff/τ is E(θ − u)ᵀΛ(θ − u)/d for the target N(u, Λ⁻¹). "
+        "Theory is 1 + (1 − ρ²)(N − 1)C_S/S, with C_S = 1 for scheme I and (N − S)/(N − 1) for scheme II; printed is "
+        "the factor ρ² + N(1 − ρ²) of Theorem 5.10.\n\n"
+        "'For those who take part' means that a client's own noise has the scale 1/√(E Σw²) (√S for scheme II), and "
+        "not 1/√p_c. No bias is left then, but less is hidden: the own noise is √(N/S) = 2.2 times smaller, and so is "
+        "the noise multiplier of every step. Clients that are alike have the same potential. Those of α = 0 differ in "
+        "the means of their 1000 points; they drift apart by as much in 100 steps, which heats as well."
     )
     claims = [
         judged(
@@ -115,7 +117,10 @@ def temperature(lab: LangevinLab) -> Section:
             "Gaussian target: noise that is shared, ρ = 1, takes the bias away",
             [bool(abs(value - 1) < 0.05) for value in correlated["exact"]],
             [f"clients {row.clients}, scheme {row.scheme}" for row in correlated.itertuples()],
-            "exact at ρ = 1: " + ", ".join(f"{value:.3f}" for value in correlated["exact"]),
+            "exact at ρ = 1: "
+            + ", ".join(
+                f"{row.exact:.3f} (clients {row.clients}, scheme {row.scheme})" for row in correlated.itertuples()
+            ),
         ),
     ]
     return Section("The temperature of partial participation", text, [("", table)], claims=claims)
@@ -177,17 +182,17 @@ def u_shape(lab: LangevinLab) -> Section:
     theory = best_local_steps(constants, accuracy)
     fixed = found["exact"]  # chains that have settled outside the accuracy are within it by chance now and then
     text = (
-        "Every client has a covariance of its own (their stretches differ by factors about e^0.3), α = 0. Rounds until "
-        f"W2 is a fifth of the posterior's spread, {accuracy:.2g}, of the chains and of their exact law, by which the "
-        f"claim is judged. κ = L/m = {L / m:.0f} over all clients; Theorem 5.7 "
-        f"would choose K = {theory}."
+        "Every client has a covariance of its own (their stretches differ by factors of about e^0.3), α = 0. The table "
+        f"has the rounds until W2 is a fifth of the posterior's spread, {accuracy:.2g}: of the chains, and of their "
+        "exact law, by which the claim is judged. ∞ is never; chains whose law settles outside may still come within "
+        f"by chance. Over all clients κ = L/m = {L / m:.0f}; Theorem 5.7 would choose K = {theory}."
     )
     claims = [
         judged(
             "Gaussian target: at one step size, both too small and too large a K cost communication",
             inner(fixed.to_numpy(float)),
             "rounds of the exact law: "
-            + ", ".join(f"K = {K}: {value:g}" for K, value in zip(found["K"], fixed, strict=True)),
+            + ", ".join(f"K = {K}: {value:g}".replace("inf", "∞") for K, value in zip(found["K"], fixed, strict=True)),
         ),
     ]
     picture = Picture("u-shape", "Rounds against local steps, clients with different covariances.", _valley(found))

@@ -40,9 +40,10 @@ def figure_1a(lab: LangevinLab) -> Section:
     rounds = found[columns].to_numpy(float)
     falls = bool((np.diff(rounds, axis=0) <= 0).all())
     text = (
-        f"Rounds until W2 ≤ {ACCURACY:g}, η = 1e-7, full participation, ρ = 0, looked at 80 times in "
-        f"{MIXED:,} steps; beside each the same by the exact law. Every client has the same Hessian here, so that the "
-        "mean of their models makes exactly SGLD's steps, whatever K and α are: rounds are steps over K, down to one."
+        f"Rounds until W2 ≤ {ACCURACY:g}, with η = 1e-7, full participation and ρ = 0. The chains are looked at "
+        f"{LOOKS} times in {MIXED:,} steps; beside each number is that of the exact law. All clients have the same "
+        "Hessian here. The mean of their models therefore makes exactly the steps of SGLD, whatever K and α are, and "
+        "the rounds are SGLD's steps divided by K, one at least."
     )
     claims = [
         judged(
@@ -87,17 +88,18 @@ def figure_1b(lab: LangevinLab) -> Section:
         for name in tables
     ]
     text = (
-        f"K = {steps}, full participation, ρ = 0. The perfect samples' W2 is {lab.floor:.2g}. Heterogeneity only moves "
-        "the mode away from the origin, where the chains start: it slows nothing down beyond that distance."
+        f"K = {steps}, full participation, ρ = 0. The W2 of as many perfect samples is {lab.floor:.2g}. Heterogeneity "
+        "only moves the mode away from the origin, where the chains start; it slows them down by that distance, and by "
+        "nothing else."
     )
     claims = [
         judged(
-            "Gaussian target: for every γ the distance falls to about 1e-3",
+            "Gaussian target: for every γ (set by α) the distance falls to about 1e-3",
             max(ends.values()) < 2 * lab.floor,
             f"last W2 {min(ends.values()):.2g} to {max(ends.values()):.2g}",
         ),
         judged(
-            "Gaussian target: a larger γ slows the convergence down (here because the start is further away)",
+            "Gaussian target: a larger γ (by a larger α) slows the convergence down (here: the start is further away)",
             waited == sorted(waited) and waited[-1] > waited[0],
             f"rounds to {threshold:.2g}: " + ", ".join(f"{name}: {value:g}" for name, value in needed.items()),
         ),
@@ -125,7 +127,7 @@ def figure_1c(lab: LangevinLab) -> Section:
         f"the exact laws differ by {gap:.1g}; rounds to {threshold:.2g}: "
         + ", ".join(f"{name}: {value:g}" for name, value in needed.items()),
     )
-    picture = Picture("figure-1c", "Figure 1 (c): W2 over rounds.", curves(tables, lab.floor))
+    picture = Picture("figure-1c", "Figure 1 (c): W2 over rounds; dashes are the exact law.", curves(tables, lab.floor))
     return Section("Figure 1 (c): correlated noise", text, [], [picture], [claim])
 
 
@@ -171,7 +173,11 @@ def figure_2(lab: LangevinLab) -> Section:
         for lr, walk in lab.walks(full, MIXED, LOOKS, "lr", rates).items()
     }
     settled = {lr: lab.settled(replace(full, lr=lr)) for lr in rates}
-    pictures = [Picture("figure-2a", "Figure 2 (a): all clients, step sizes.", curves(tables, lab.floor))]
+    pictures = [
+        Picture(
+            "figure-2a", "Figure 2 (a): all clients, step sizes; dashes are the exact law.", curves(tables, lab.floor)
+        )
+    ]
     rows, partial = [], {}
     for scheme in ("II",) if lab.quick else ("I", "II"):
         shown = {"all clients": lab.distances(full, lab.walk(full, MIXED, LOOKS))}
@@ -190,8 +196,8 @@ def figure_2(lab: LangevinLab) -> Section:
         caption = f"Figure 2: scheme {scheme}, η = 1e-7; dashes are the exact law."
         pictures.append(Picture(f"figure-2-{scheme}", caption, curves(shown, lab.floor)))
     text = (
-        "K = 100, N = 50, α = 0, ρ = 0. Settled is the distance of the law that the chains approach, by the recursion. "
-        "The bias of a part of the clients is a temperature that is too high (below), and no smaller η mends it."
+        "K = 100, N = 50, α = 0, ρ = 0. 'Settled' is the W2 of the law that the chains approach, by the exact "
+        "recursion. With a part of the clients the temperature is too high (see below), and no smaller η mends that."
     )
     claims = _partial_claims(lab, settled, partial, full)
     return Section("Figure 2: partial participation", text, [("", pd.DataFrame(rows))], pictures, claims)
@@ -233,9 +239,9 @@ def _partial_claims(lab: LangevinLab, settled: dict[float, float], partial: dict
 
 LANGEVIN = Paper(
     "Federated averaging Langevin dynamics",
-    "What paper fa-ld (On convergence of federated averaging Langevin dynamics) shows, run again with hush. Its "
-    "theorems, printed and corrected, are in `hush.theory.langevin`, `langevin_participation` and `langevin_privacy`; "
-    "the exact law of every round on Gaussian targets is in `hush.theory.langevin_gaussian`.",
+    "The experiments of *On convergence of federated averaging Langevin dynamics*, run again with hush. The theorems, "
+    "as printed and corrected, are in `hush.theory.langevin`, `langevin_participation` and `langevin_privacy`; the "
+    "exact law of every round on Gaussian targets is in `hush.theory.langevin_gaussian`.",
     {
         "1a": figure_1a,
         "1b": figure_1b,

@@ -54,10 +54,10 @@ def private(lab: LangevinLab) -> Section:
     cost = float(table["accounted, worst client"][scaled].iloc[0] / table["accounted, worst client"][2])
     text = (
         f"Digits over {CLIENTS} clients, softmax regression, each example's gradient clipped to {CLIP:g}, K = {STEPS}, "
-        f"{ROUNDS} rounds, batches of {BATCH}, τ = 1, η = {LR:g}; δ = {DELTA:g}, one example replaced, an honest but "
-        "curious server. The theorem gets δ0 and δ1 so that its δ is the same. Without clipping there is no guarantee, "
-        "and hush gives none; nor with ρ = 1, when all noise is known to the server. Client sampling is not counted as "
-        "hiding."
+        f"{ROUNDS} rounds, batches of {BATCH}, τ = 1, η = {LR:g}. ε is for one example replaced, against an honest but "
+        f"curious server, at δ = {DELTA:g}; the theorem's δ0 and δ1 are chosen so that its total δ is the same. "
+        "Without clipping there is no guarantee, and hush gives none; nor with ρ = 1, where the server knows all "
+        "noise. That clients are sampled is not counted as hiding anything."
     )
     claims = [
         judged(

@@ -87,9 +87,10 @@ def logistic(lab: LangevinLab) -> Section:
     text = (
         f"Ten clients of 160 examples, each with a teacher of its own; d = 5, prior N(0, I), η = {LR:g}, {CHAINS} "
         f"chains of {STEPS:,} steps, of which 4,000 are a warm-up. The reference is {len(truth):,} draws of NUTS "
-        f"(blackjax). W2 is over the posterior's spread {spread:.2g}: of Gaussians, and by optimal assignment of "
-        f"{COMPARED} draws, where two halves of the reference are {halves:.2f} apart. The interval column is the "
-        "largest distance of an end of a 90 % credible interval from NUTS', over the width of the narrowest one."
+        f"(blackjax). W2 is divided by the posterior's spread, {spread:.2g}: first between Gaussians of the same means "
+        f"and covariances, then by optimal assignment of {COMPARED} draws, by which two halves of the reference are "
+        f"{halves:.2f} apart. 'Interval off by' is the largest distance between an end of a 90 % credible interval and "
+        "NUTS' own, divided by the width of NUTS' narrowest interval."
     )
     claims = [
         judged(

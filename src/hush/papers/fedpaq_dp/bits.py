@@ -97,8 +97,9 @@ def measured_bits(lab: FedPAQLab) -> Section:
     about = (
         "Each run stops at the last round that the budget pays for, all clients together: M = 10, E = 10 steps of "
         "batch 12, η = 0.1/(1 + kE/100). The paper counts d·log2(2s+1) + 32 bits a message; a code that spends nothing "
-        "on the many zeros of a coarse quantiser sends far less, and so buys more rounds. A best s counts as moved if "
-        "with the Elias code the dense code's best is worse by more than a standard deviation."
+        "on the many zeros of a coarse quantiser sends far less, and so buys more rounds. The best s has moved if, "
+        "with the Elias code, the s that is best for the dense code does worse than the best one by more than the "
+        "standard deviation of a run."
     )
     shown = [(f"{budget / 1e6:g} Mbit:", table.drop(columns=["deviation"])) for budget, table in tables.items()]
     return Section("Accuracy against measured bits", about, shown, [_levels_picture(tables)], [claim])
@@ -186,8 +187,9 @@ def theory(lab: FedPAQLab) -> Section:
     total = theorem_1(constants, base).total
     printed = theorem_1(constants, base, as_printed=True).total
     text = (
-        "Terms of the corrected bound on E‖x_K − x*‖² (K = 100 rounds kept), without the initial distance, which "
-        f"hardly moves: the whole bound is {total:.2g}, as printed {printed:.2g}. As a number it is vacuous: it ranks."
+        "Terms of the corrected bound on E‖x_K − x*‖² after K = 100 rounds. The whole bound is "
+        f"{total:.2g}, as printed {printed:.2g}; nearly all of it is the initial distance, which hardly changes and "
+        "which the picture leaves out. As a number the bound says nothing; it can only rank settings."
     )
     picture = Picture("theorem-1", "Theorem 1's terms against E, M, s and γ.", figure)
     shown = tables["steps"]

@@ -212,7 +212,10 @@ class FedPAQLab:
         """What the numbers were made with."""
         trial = "scikit-learn's digits, 20 clients, few rounds: a trial of the code"
         data = trial if self.quick else "MNIST, 100 clients"
-        return f"{data}, softmax regression, {self.repetitions} repetitions (2 where all clients take part)"
+        return (
+            f"{data}, softmax regression, {self.repetitions} repetitions where no other number is named (2 where all "
+            "clients take part)"
+        )
 
     @property
     def clients(self) -> int:

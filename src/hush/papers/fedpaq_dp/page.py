@@ -48,7 +48,8 @@ def figure_2(lab: FedPAQLab) -> Section:
             "MNIST: larger E is worse for a fixed number of iterations",
             list(np.diff(by_iteration) > 0),
             [f"E = {a} to {b}" for a, b in pairwise(steps)],
-            f"loss after 2000 iterations from {by_iteration[0]:.4f} (E = {steps[0]}) to {by_iteration[-1]:.4f}",
+            f"loss after 2000 iterations from {by_iteration[0]:.4f} (E = {steps[0]}) to {by_iteration[-1]:.4f} "
+            f"(E = {steps[-1]})",
         ),
         judged(
             "MNIST: more local steps help with a diminishing gain",
@@ -57,8 +58,8 @@ def figure_2(lab: FedPAQLab) -> Section:
         ),
     ]
     text = (
-        "M = 10, s = 10, η = 0.1/(1 + kE/100). The batch size of the run that is not private is not given: 12 here, so "
-        "that ten steps see the 120 examples of γ = 0.2. Iterations are local steps of a client."
+        "M = 10, s = 10, η = 0.1/(1 + kE/100). The paper does not give the batch size without privacy: here it is "
+        "12, so that ten steps see 120 examples, as many as with γ = 0.2. Iterations are local steps of a client."
     )
     pictures = [
         Picture("figure-2a", "Figure 2 (a): training loss over rounds.", curves(lines, "train_loss")),
@@ -118,9 +119,8 @@ def figure_3(lab: FedPAQLab) -> Section:
 
 FEDPAQ = Paper(
     "FedPAQ under communication constraints",
-    "What paper fedpaq-dp (Differential privacy meets federated learning under communication constraints) shows, "
-    "run again with hush: first without privacy, then with. The bound that ranks these settings is in "
-    "`hush.theory.fedpaq`.",
+    "The experiments of *Differential privacy meets federated learning under communication constraints*, run again "
+    "with hush: first without privacy, then with. The bound that ranks these settings is in `hush.theory.fedpaq`.",
     {
         "table": authors_table,
         "facts": facts,

@@ -72,12 +72,13 @@ def authors_table(lab: FedPAQLab) -> Section:
         )
     table = pd.DataFrame(rows)
     text = (
-        "E counts epochs of about ten steps; batches of 64, the last of a pass being what is left; weight decay 0.001, "
-        "on the bias too; the plain mean of the clients' models. The split (NumPy's seed 6), the start (PyTorch's "
-        "Linear at seed 12, made by NumPy), who takes part in round k (NumPy's seed k) and a step size that is set "
-        "after aggregation, 0.1/(1 + (k − 1)E) after twice 0.1, are those of the authors' program: runs differ by the "
-        f"order of examples and by the quantiser's draws. {SEEDS} seeds where there is a quantiser, 3 where there is "
-        "none (2 where M = N); ± is the standard deviation of one run. The paper gives one run of each."
+        "The runs that the authors published with their program, made again with all that this program does. E counts "
+        "epochs of about ten steps, in batches of 64 (the last of a pass is what is left), with weight decay 0.001, on "
+        "the bias too, and the plain mean of the clients' models. The program's are also the split (NumPy's seed 6), "
+        "the start (PyTorch's Linear at seed 12, made by NumPy), the clients of round k (NumPy's seed k), and a step "
+        "size that is set after aggregation: 0.1 twice, then 0.1/(1 + (k − 1)E). What may differ is the order of "
+        f"examples and the quantiser's draws. There are {SEEDS} seeds where there is a quantiser, and 3 where there is "
+        "none (2 where M = N); ± is the standard deviation of one run. The authors give one run of each."
     )
     return Section("The authors' table", text, [("", table)], claims=table_claims(table))
 
@@ -87,7 +88,10 @@ def table_claims(table: pd.DataFrame) -> list[Claim]:
     found, asked = [], f"within {LOSS:g} of loss and {ACCURACY:g} points"
     for text, rows in (
         (f"MNIST: each row without quantiser is the authors' ({asked})", table[table["s"] == "–"]),
-        (f"MNIST: each quantised row is the authors' ({DEVIATIONS:g} deviations of a run)", table[table["s"] != "–"]),
+        (
+            f"MNIST: each quantised row is the authors' (within {DEVIATIONS:g} deviations of a run)",
+            table[table["s"] != "–"],
+        ),
     ):
         if len(rows):
             names = [f"E = {row['E']}, M = {row['M']}, s = {row['s']}" for _, row in rows.iterrows()]
@@ -103,7 +107,10 @@ def _apart(rows: pd.DataFrame) -> str:
     most = max((loss.abs() / rows["± loss"]).max(), (accuracy.abs() / rows["± %"]).max())
     # Loss and accuracy of a run go together: somewhere between one and two numbers of each row are independent.
     low, high = (_chance(most, numbers * len(rows)) for numbers in (1, 2))
-    return f"{said}, at most {most:.1f} deviations of a run: as many by chance in {low:.0%} to {high:.0%} of tables"
+    return (
+        f"{said}, at most {most:.1f} deviations of a run; chance alone makes one as large in {low:.0%} to {high:.0%} "
+        "of such tables"
+    )
 
 
 def _chance(most: float, numbers: int) -> float:
@@ -125,7 +132,10 @@ def facts(lab: FedPAQLab) -> Section:
     chosen = dict(list(ways.items())[:: 4 if lab.quick else 1])
     table = pd.DataFrame([{"": name} | _measured(lab, setting) for name, setting in chosen.items()])
     loss, accuracy = PUBLISHED[10, 10, None, 100]
-    text = f"The paper's row: loss {loss:g}, accuracy {accuracy:g} %. One thing changed at a time, then all of them."
+    text = (
+        "How the row with E = 10, M = 10 and no quantiser changes if one fact about the program is left out, and if "
+        f"all three are. The paper has loss {loss:g} and accuracy {accuracy:g} %."
+    )
     return Section("What each fact is worth", text, [("", table)])
 
 
@@ -141,14 +151,16 @@ def equal_bits(lab: FedPAQLab) -> Section:
     low, high = table["accuracy %"].min(), table["accuracy %"].max()
     least, most = PUBLISHED_RANGE
     claim = only_when(
-        f"MNIST: with E = M and the same bits, accuracy hardly depends on E ({least}–{most} %)",
+        f"MNIST: with E = M and the same bits, accuracy hardly depends on E ({least}–{most} %, give or take "
+        f"{IN_RANGE:g})",
         list(table["accuracy %"].between(least - IN_RANGE, most + IN_RANGE)),
         [f"E = M = {both}" for both in table["E = M"]],
         f"{low:.2f}–{high:.2f} % over {len(table)} points",
     )
     text = (
-        "The authors' program with s = 10 and K = 1000/M rounds, so that K·M messages cost the same bits (eq 11); "
-        f"2 seeds. The paper's points are known by their range alone; {IN_RANGE:g} points outside it count as in it."
+        "The authors' program with s = 10 and K = 1000/M rounds, so that K·M messages cost the same bits (eq 11); 2 "
+        f"seeds. Of the paper's nine points only the range is known; up to {IN_RANGE:g} points outside it count as in "
+        "it, since seeds differ by as much."
     )
     return Section("Equal bits: E = M", text, [("", table)], claims=[claim])
 
@@ -187,8 +199,8 @@ def heterogeneities(lab: FedPAQLab) -> Section:
         )
     )
     text = (
-        "E = 10 epochs unless said, M = 10, 100 rounds, step sizes and clients as in the authors' program, "
-        "3 seeds. Equal clients and a start at zero: the program's own split ends without answer for 3 or 5 digits, "
-        "where its last clients find too few different ones left."
+        "As in the authors' program, with E = 10 epochs where no other number is named, M = 10, 100 rounds and 3 "
+        "seeds; but with clients of equal size and a start at zero, since the program's own split fails for 3 or 5 "
+        "digits: its last clients find too few different ones left."
     )
     return Section("Other heterogeneities", text, [("", table)], claims=claims)

@@ -81,15 +81,16 @@ def _against_bits(lab: SumLab, model: str, epsilons: Any, noises: tuple[str, ...
         claims += _claims(name, curves, best)
         pictures.append(_picture(f"bits-{model}-{epsilon:g}", name, curves, best))
     text = (
-        f"{dimension:,} numbers. A round's sum is opened with {lab.threshold} of {lab.clients} clients at least, one "
-        f"in ten may collude: ε counts the noise of {lab.honest} clients. Ideal noise is Gaussian, in floats, counted "
-        f"for as many by the least of all accountants; of everybody: if all {lab.clients} were sure to stay and to be "
-        "honest. Clipping bound and step size are those that do best for ideal noise on a tenth of the training set "
-        f"that no client holds. Drops are paired by seed, {lab.seeds(model)} of them; ± is half the 95 % interval. "
-        "Noise is that on the mean of a round, over the clipping bound. Whole numbers are accounted by Rényi "
-        "divergences alone, which ask for some more noise than ideal noise's tightest accountant even where bits are "
-        "plenty. No room: the noise alone does not fit into so few bits. As good is what loses 0.5 points at most "
-        "with its whole 95 % interval."
+        f"{dimension:,} numbers. A round's sum is opened only where {lab.threshold} of {lab.clients} clients at least "
+        f"are left, and one in ten may collude: ε therefore counts the noise of {lab.honest} clients alone. Ideal "
+        "noise is Gaussian, in floats, counted for as many clients by the tightest of all accountants; 'of everybody' "
+        f"is the noise that would do if all {lab.clients} were sure to stay and to be honest. Clipping bound and step "
+        "size are those that do best with ideal noise on a tenth of the training set that no client holds. Drops are "
+        f"paired by seed, over {lab.seeds(model)} seeds; ± is half the 95 % interval. Noise / clip is the deviation of "
+        "the noise on the mean of a round, over the clipping bound. Whole numbers are accounted for by Rényi "
+        "divergences alone, which ask for somewhat more noise than ideal noise's accountant even where bits are "
+        "plenty. 'No room': the noise alone does not fit into so few bits. 'As good' asks that the whole 95 % interval "
+        f"of the drop is at most {NEARLY:g} points; it was the mean that was asked for before the first runs."
     )
     title = "Fewer bits, softmax regression" if model == "softmax" else "Fewer bits, an MLP"
     return Section(title, text, [("", pd.DataFrame(rows))], pictures, claims)
@@ -129,7 +130,7 @@ def _claims(name: str, curves: dict[str, list[tuple[int, Array]]], ideal: Array)
         text = f"MNIST, {name}: both noises are alike (within {NEARLY:g} points)"
         verdicts = {f"{bits} bits": within(*ends, -NEARLY, NEARLY) for bits, ends in _intervals(apart).items()}
         evidence = ", ".join(f"{bits}: {low:+.2f} to {high:+.2f}" for bits, (low, high) in _intervals(apart).items())
-        found.append(place_by_place(text, verdicts, f"Skellam less discrete: {evidence}"))
+        found.append(place_by_place(text, verdicts, f"Skellam's accuracy less the discrete Gaussian's: {evidence}"))
     return found
 
 
@@ -193,16 +194,16 @@ def worth_of_trust(lab: SumLab) -> Section:
             evidence,
         ),
         Claim(
-            "MNIST: the ε that local noise needs for half of what trust in a sum is worth, and for all of it",
+            "MNIST: the ε that local noise needs to win back half of what trust in a sum is worth, and all of it",
             f"{_least(enough)}, and {_least(as_good)}",
             ", ".join(f"ε = {found:g}: {score:.2f} %" for found, score in reached.items()),
         ),
     ]
     text = (
-        "Local: every client's noise hides its own message from a server that sees it, and QSGD follows at no cost of "
-        "privacy. Clipping bound and step size are chosen as above, for each row of local noise by itself, and for the "
-        "secure sum, which is Skellam's, once, with 16 bits. What is called best is so by the test accuracies shown. "
-        "Keys, shares and masks come on top of a message: `python benchmarks/secure_sum.py`."
+        "With local noise every client hides its own message from a server that sees it; QSGD comes after the noise, "
+        "and costs no privacy. Clipping bound and step size are chosen as above: for each row of local noise by "
+        "itself, and for the secure sum, with Skellam noise, once, at 16 bits. Which row is best is read off the test "
+        "accuracies in this table. Keys, shares and masks come on top of a message: `python benchmarks/secure_sum.py`."
     )
     return Section("What trust in the sum is worth", text, [("", pd.DataFrame(rows))], [_trade(points)], claims)
 
@@ -240,11 +241,12 @@ def _trade(points: list[Point]) -> Picture:
 SECURE_SUM = Paper(
     title="Only the sum: fewer bits, and what trust is worth",
     about=(
-        "DP-FedAvg in a secure sum: clipped updates in whole numbers with Skellam (Agarwal, Kairouz, Liu 2021) or "
-        "discrete Gaussian noise (Kairouz, Liu, Steinke 2021), added up modulo 2^b, of which a server sees the sum "
-        "alone. The second paper says that fewer than 16 bits a number are essentially as good as ideal noise, the "
-        "first that Skellam noise is as good as it. ε is of one client's data, replaced, against a server that sees "
-        "who takes part and may have one in ten clients on its side; all rounds together."
+        "DP-FedAvg in a secure sum: clients clip their updates, write them in whole numbers and add Skellam (Agarwal, "
+        "Kairouz, Liu 2021) or discrete Gaussian noise (Kairouz, Liu, Steinke 2021), and the server sees nothing but "
+        "their sum modulo 2^b. The second paper says that fewer than 16 bits a number are essentially as good as ideal "
+        "noise; the first says that Skellam noise is as good as the discrete Gaussian. ε is for the data of one "
+        "client, replaced, over all rounds together, against a server that sees who takes part and may have one client "
+        "in ten on its side."
     ),
     experiments={"bits": fewer_bits, "mlp": larger_model, "trust": worth_of_trust},
     lab=SumLab,
