@@ -207,7 +207,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as cache:
             found = in_a_process(row, arguments.quick, cache, left())
             if row.again is not None and "failed" not in found:
-                found["again"] = in_a_process(row, arguments.quick, cache, left()).get("first", float("nan"))
+                second = in_a_process(row, arguments.quick, cache, left())
+                found |= {"again": second["first"]} if "first" in second else {}
         results.append(asdict(row) | {"found": found})
         print(line(row, found), flush=True)
     devices = {str(each["found"]["device"]) for each in results if "device" in each["found"]}

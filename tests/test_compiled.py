@@ -133,6 +133,20 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(restored, tmp_path,
     assert once(3.0)[:2] == (0, 0)
 
 
+def test_a_folder_that_others_can_write_is_not_used(restored, tmp_path, monkeypatch, caplog):
+    """Who can put a program there would have this user run it."""
+    folder = compiled.use_cache(tmp_path)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for mode in (0o720, 0o702):
+        folder.chmod(mode)
+        assert compiled.use_cache(tmp_path) is None
+    assert "others can write there" in caplog.messages[0]
+    folder.chmod(0o755)
+    assert compiled.use_cache(tmp_path) == folder
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    assert compiled.use_cache(tmp_path) is None
+
+
 def test_the_oldest_go_first_and_the_old_go_anyway(tmp_path):
     now = time.time()
     for age, name in enumerate("abcde"):
@@ -154,6 +168,25 @@ def test_programs_of_another_machine_or_jaxlib_lie_elsewhere(monkeypatch):
     assert other.split("-")[-1] == here.split("-")[-1]
     monkeypatch.setattr(compiled.platform, "machine", lambda: "another")
     assert compiled.machine.__wrapped__().split("-")[-1] != here.split("-")[-1]
+
+
+def test_a_machine_that_does_not_say_what_its_processor_knows_is_one_of_its_own(monkeypatch, tmp_path):
+    """Two Macs of different years: by `platform` alone they are the same."""
+    names = iter(("one", "one", "other"))
+    monkeypatch.setattr(compiled.platform, "node", lambda: next(names))
+    monkeypatch.setattr(compiled, "CPU_FACTS", tmp_path / "absent")
+    first, again, other = (compiled.machine.__wrapped__() for _ in range(3))
+    assert first == again != other
+    facts = tmp_path / "facts"
+    found = []
+    for said in ("flags : sse avx", "flags : avx sse", "flags : sse avx avx512f", "model name : unknown"):
+        facts.write_text(f"processor : 0\n{said}\n")
+        monkeypatch.setattr(compiled, "CPU_FACTS", facts)
+        monkeypatch.setattr(compiled.platform, "node", lambda: "one")
+        found.append(compiled.machine.__wrapped__())
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+    assert found[3] == first
 
 
 class TestTheEnvironment:

@@ -14,6 +14,7 @@ import logging
 import os
 import platform
 import shutil
+import stat
 import sys
 import time
 import warnings
@@ -30,6 +31,7 @@ MOST_SECONDS = 30 * 24 * 3600.0
 LEAST_FREE_BYTES = 256 << 20
 
 VARIABLE = "HUSH_COMPILATION_CACHE"
+CPU_FACTS = Path("/proc/cpuinfo")
 _FOLDER = "jax_compilation_cache_dir"
 # Small programs are kept too: a run has many, and together they take longer to compile than the large one.
 _KEEP_ALL = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
@@ -38,7 +40,8 @@ _KEEP_ALL = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_
 def use_cache(choice: bool | str | Path = True) -> Path | None:
     """Keep compiled programs in the user's cache folder (True), in another folder, or nowhere (False).
 
-    Says which folder it is now, or None. A folder that cannot be written is said once, and none is used.
+    Says which folder it is now, or None. A folder that cannot be written, or that others can write, is said once, and
+    none is used.
     """
     if not isinstance(choice, bool | str | Path) or choice == "":
         raise ValueError(f"a compilation cache is True, False or a folder, found {choice!r}")
@@ -46,7 +49,9 @@ def use_cache(choice: bool | str | Path = True) -> Path | None:
     folder = None if home is None else home / machine()
     if folder is not None and not _writable(folder):
         if choice is not True:
-            logging.getLogger("hush").warning("no compilation cache: %s cannot be written, or its disk is full", home)
+            logging.getLogger("hush").warning(
+                "no compilation cache: %s cannot be written, or others can write there, or its disk is full", folder
+            )
         folder = None
     _tell_jax(folder)
     return folder
@@ -65,10 +70,12 @@ def from_environment() -> None:
 @cache
 def machine() -> str:
     """What a compiled program is fit for: this jaxlib, and processors that know these instructions."""
-    instructions = platform.machine() + platform.processor()
-    with suppress(OSError), Path("/proc/cpuinfo").open() as lines:
+    known = ""
+    with suppress(OSError), CPU_FACTS.open() as lines:
         named = (line for line in lines if line.split(":")[0].strip() in ("flags", "Features"))
-        instructions += " ".join(sorted(set(next(named, "").split())))
+        known = " ".join(sorted(set(next(named, "").split())))
+    # A Mac does not say there what its processor knows: homes may move between machines, so each is one of its own.
+    instructions = platform.machine() + platform.processor() + (known or platform.node())
     return f"jaxlib-{metadata.version('jaxlib')}-{hashlib.sha256(instructions.encode()).hexdigest()[:12]}"
 
 
@@ -106,10 +113,19 @@ def _writable(folder: Path) -> bool:
     try:
         if not folder.is_absolute():  # there is no home
             return False
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever may write here may run what he likes
-        return os.access(folder, os.W_OK | os.X_OK) and shutil.disk_usage(folder).free >= LEAST_FREE_BYTES
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK | os.X_OK) and shutil.disk_usage(folder).free >= LEAST_FREE_BYTES
+        return writable and _ours_alone(folder)
     except OSError:
         return False
+
+
+def _ours_alone(folder: Path) -> bool:
+    """Whether nobody else may write here: who may, may have this user run what he likes."""
+    if not hasattr(os, "geteuid"):  # Windows, where a user's folders are his own
+        return True
+    facts = folder.stat()
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _tell_jax(folder: Path | None) -> None:

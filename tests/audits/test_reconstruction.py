@@ -15,6 +15,7 @@ from hush.audits import compare_reconstructions, exposure, reconstruct
 from hush.audits.inversion import _counts, by_optimisation, in_closed_form, labels_of
 from hush.audits.messages import alone, domain, flat_model, holding_few, quiet, sent
 from hush.models.layers import FLATTEN, TANH, Convolution, Linear, Sequential, layer_keys
+from hush.models.products import on_any_backend
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +53,19 @@ def digits():
 def with_rows(problem, x, y):
     table = dataclasses.replace(problem.train, x=jnp.asarray(x, jnp.float32), y=jnp.asarray(y, problem.train.y.dtype))
     return dataclasses.replace(problem, train=table)
+
+
+def test_a_message_of_a_model_in_bfloat16_is_inverted_too(rows):
+    """To the 8 bits that its products have; a model over several devices stays refused, in whatever precision."""
+    x, y = np.asarray(rows.train.x), np.asarray(rows.train.y)
+    with on_any_backend():
+        rough = hush.tasks.arrays(x, y, np.arange(4), model="softmax", precision="bfloat16")
+        cut = hush.tasks.arrays(x, y, np.arange(4), model="softmax", model_options={"devices": 2}, precision="bfloat16")
+    exact, found = (reconstruct(ONE_STEP, problem, client=2) for problem in (rows, rough))
+    assert found.way == "closed form"
+    assert np.abs(exact.found - exact.originals).max() < 1e-5 < np.abs(found.found - found.originals).max() < 2e-2
+    with pytest.raises(ValueError, match="on one device, found OverDevices"):
+        reconstruct(ONE_STEP, cut)
 
 
 NUMBERS = st.lists(st.floats(-8, 8, width=32), min_size=4 * FEATURES, max_size=4 * FEATURES)

@@ -26,9 +26,9 @@ def on_a_gpu(monkeypatch, fits):
     monkeypatch.setattr(layout, "_clients_that_fit", lambda *_: fits)
 
 
-def chosen(problem, algorithm=POISSON, clients_at_once=None):
+def chosen(problem, algorithm=POISSON, clients_at_once=None, lanes=1):
     places = algorithm.cohort.places(POPULATION)
-    laid_out = layout.choose(algorithm, problem, places, 1, clients_at_once, 1, 10)
+    laid_out = layout.choose(algorithm, problem, places, lanes, clients_at_once, 1, 10)
     return laid_out, share_out(places, laid_out)
 
 
@@ -46,6 +46,14 @@ def test_an_accelerator_takes_nearly_every_round_in_one_turn(monkeypatch, many):
     assert turns_of_a_round(98) < 1.03
     assert turns_of_a_round(40) > 2.4  # half the expected number
     assert 98 * turns_of_a_round(98) < 1.02 * 40 * turns_of_a_round(40)  # places worked on, empty ones too
+
+
+def test_several_lanes_at_once_skip_no_turn(monkeypatch, many):
+    """Under them a condition takes both of its branches: turns of one length have the fewest places."""
+    on_a_gpu(monkeypatch, 10_000)
+    laid_out, turns = chosen(many, lanes=5)
+    assert laid_out.lanes_at_once > 1
+    assert turns.width * turns.turns - POISSON.cohort.places(POPULATION) < turns.turns
 
 
 def test_where_fewer_fit_turns_are_full(monkeypatch, many):

@@ -5,6 +5,7 @@ The loss is output · target, so that inputs and errors are chosen freely, up to
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from clipped_cases import CLASSES, KEYS, ROWS, SIDE, WEIGHTS, Case, blocks, near, positions
@@ -15,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 import hush
 from hush.local import ClippedPerExample
 from hush.models.layers import FLATTEN, RELU, Linear, Sequential
-from hush.models.per_example import clipped_gradient, is_covered
+from hush.models.per_example import _inputs_and_deltas, _layers, clipped_gradient, is_covered
 from hush.models.products import on_any_backend
 
 SLACK = 1 + 1e-5  # what float32 may add to a bound, with bfloat16 or without
@@ -88,6 +89,18 @@ def test_it_is_not_float32(name):
     found = this.ways["its own"](this.x, ROWS, WEIGHTS, 1e6)
     apart = float(jnp.linalg.norm(found - expected) / jnp.linalg.norm(expected))
     assert 1e-5 < apart < 0.2  # as far as ReLUs that turn over carry random labels' gradients
+
+
+def test_images_between_layers_are_bfloat16_here_too():
+    """What a layer is given and what comes back to it, as in the network itself: a float32 zero made them float32."""
+    network, draws = blocks(), np.random.default_rng(1)
+    x, y = (jnp.asarray(draws.normal(size=shape), jnp.float32) for shape in ((3, SIDE, SIDE, 1), (3, CLASSES)))
+    inputs, deltas = _inputs_and_deltas(network, lambda output, target: output @ target, x, y, "bfloat16")
+    convolutions = [at for at, layer in enumerate(_layers(network)) if type(layer) is not Linear]
+    assert len(convolutions) > 2
+    for at in convolutions:
+        for found in (*inputs[at : at + 1][: at > 0], deltas[at]):  # the first input is the example
+            np.testing.assert_array_equal(found, np.asarray(found).astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
 def one_step(name, microbatch):

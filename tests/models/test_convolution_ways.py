@@ -101,6 +101,25 @@ def test_the_library_is_not_asked_for_a_stride():
         convolve(jnp.zeros((8, 8, 4)), jnp.zeros((3, 3, 4, 2)), 2, 1, LIBRARY)
 
 
+@pytest.mark.parametrize(
+    "kinds", [("int32", "float32"), ("bfloat16", "float32"), ("float32", "bfloat16"), ("bfloat16",) * 2]
+)
+def test_numbers_of_other_kinds_are_convolved_alike(kinds):
+    """Images of whole numbers, or halves of somebody's own: weights become neither, and have gradients of their own."""
+    draws = np.random.default_rng(3)
+    image = jnp.asarray(draws.integers(0, 5, (8, 8, 4)).astype(kinds[0]))
+    weight = jnp.asarray(draws.normal(size=(3, 3, 4, 5)), kinds[1])
+
+    def both(way):
+        total = lambda weight: (convolve(image, weight, 1, 1, way).astype(jnp.float32) ** 2).sum()  # noqa: E731
+        return convolve(image, weight, 1, 1, way), jax.grad(total)(weight)
+
+    for one, other in zip(both(LIBRARY), both(PATCHES), strict=True):
+        assert one.dtype == other.dtype
+        first, second = np.asarray(one, float), np.asarray(other, float)
+        assert np.linalg.norm(first - second) < (2e-2 if "bfloat16" in kinds else 1e-5) * np.linalg.norm(second)
+
+
 @pytest.mark.parametrize("name", ["lenet5", "mobilenet_v2"])
 def test_what_a_gpu_computes_otherwise_is_the_same(name, monkeypatch):
     """Wider patches, a bias laid over the image: two clients' gradients over two images are a CPU's."""

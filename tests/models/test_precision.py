@@ -86,6 +86,18 @@ def test_what_has_no_bfloat16_becomes_infinite():
     assert jnp.isnan(in_bfloat16(product)(jnp.full((1, 1), jnp.nan), one))
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_whole_numbers_and_none_at_all(rows):
+    """Inputs that are handed over as integers are the nearest bfloat16 like others; a batch may be empty."""
+    a = np.arange(40 * rows, dtype=np.int32).reshape(rows, 40) + 257
+    found, gradient = in_bfloat16(product)(a, B), jax.grad(lambda b: in_bfloat16(product)(a, b).sum())(B)
+    assert found.shape == (rows, 7)
+    assert near(found, by_hand(a) @ by_hand(B), 1e-6)
+    assert near(gradient, by_hand(a).T @ np.ones((rows, 7)), 1e-6)
+    many = jax.vmap(in_bfloat16(product))(np.zeros((rows, 3, 40), np.int32), np.zeros((rows, 40, 7), np.float32))
+    assert many.shape == (rows, 3, 7)
+
+
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0), (1, 2), (None, 1)])
 @pytest.mark.parametrize("subscripts", ["ik,kj->ij", "qhf,khf->hqk", "hqk,khf->qhf"])
 def test_many_at_once_are_one_after_the_other(axes, subscripts):

@@ -22,6 +22,7 @@ from hush.core.keys import Key, at, root
 from hush.core.problem import Problem, Vector, numbers_of
 from hush.local import ClippedPerExample, LocalSGD, Perturbed
 from hush.models.partly import Rebuilt
+from hush.models.products import Rounded
 from hush.models.wrap import Functions
 from hush.tasks.measures import MEASURES, binary, classification, next_token
 from hush.tasks.problem import Supervised, supervised
@@ -77,8 +78,9 @@ def check_images(problem: Problem) -> Supervised:
     found = check_labelled(problem, what)
     if found.train.x.dtype == jnp.int32:
         raise ValueError(f"{what} takes inputs that are numbers, such as pixels, found integers that stand for things")
-    if not isinstance(found.model, Rebuilt | Functions):
-        kind = type(found.model).__name__
+    model = found.model.inner if isinstance(found.model, Rounded) else found.model
+    if not isinstance(model, Rebuilt | Functions):
+        kind = type(model).__name__
         raise ValueError(f"{what} differentiates a model twice: it takes one of JAX on one device, found {kind}")
     return found
 

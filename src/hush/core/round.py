@@ -9,7 +9,7 @@ A simulation maps these over clients; between machines they are called one by on
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,6 +25,7 @@ from hush.core.norms import norm
 from hush.core.problem import ClientData, Population, Vector
 from hush.core.summing import INTEGERS, summable
 
+States = TypeVar("States")
 _decode = eqx.filter_jit(coding.decode)  # of one answer after the other: each operation by itself takes longer
 
 
@@ -258,12 +259,12 @@ def server_step(phase: Algorithm, key: Key, state: State, received: Received, co
     return state | phase.server(at(key, "server"), state, received, coverage)
 
 
-def unless_too_few(phase: Algorithm, active: jax.Array, moved: State, before: State) -> State:
-    """The server's state after its step, or before it where the round has fewer messages than the channel asks for."""
+def unless_too_few(phase: Algorithm, active: jax.Array, after: States, before: States) -> States:
+    """States after a round, or before it where the round has fewer messages than the channel asks for."""
     if phase.channel.fewest == 0:
-        return moved
+        return after
     enough = jnp.sum(active) >= phase.channel.fewest
-    return jax.tree.map(lambda after, old: jnp.where(enough, after, old), moved, before)
+    return jax.tree.map(lambda new, old: jnp.where(enough, new, old), after, before)
 
 
 def next_round(state: State) -> State:

@@ -63,7 +63,9 @@ def choose(
         at_once = max(1, min(on_each, fits, usual))
         lanes_at_once = groups_alike(lanes_on_each, max(1, fits // at_once))
     at_once = at_once if clients_at_once is None else clients_at_once
-    return Layout(laid_out, min(at_once, on_each), lanes_at_once, rounds_at_once, even=on_cpu or not padded)
+    # A turn without anybody is skipped, but not where several lanes take it at once: one of them may have somebody.
+    skipped = padded and not on_cpu and lanes_at_once == 1
+    return Layout(laid_out, min(at_once, on_each), lanes_at_once, rounds_at_once, even=not skipped)
 
 
 def groups_alike(lanes: int, most: int, more: float = 1.0) -> int:

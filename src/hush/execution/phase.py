@@ -114,13 +114,12 @@ def one_phase(
     else:
         received = rounds.opened(phase, mixing, draw.active, broadcast["common"], received)
         received = rounds.add_noise(key, mixing, received)
-    clients = table.returned(clients, states)
     info = jax.tree.map(lambda sum_: sum_ / jnp.maximum(jnp.sum(draw.active), 1), info) | heard
     energy = jnp.square(mixing.transmit * turns.of_all_devices(norms))
     bits, seen = jax.tree.map(turns.of_all_devices, (bits, seen))
     log = Log(draw.ids, draw.active, bits, energy, info, seen)
-    moved = rounds.server_step(phase, key, server, received, draw.coverage)
-    return rounds.unless_too_few(phase, draw.active, moved, server), clients, log
+    after = rounds.server_step(phase, key, server, received, draw.coverage), table.returned(clients, states)
+    return *rounds.unless_too_few(phase, draw.active, after, (server, clients)), log
 
 
 def watched(update: Vector, last_move: Vector) -> Info:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from hush.models.grouped import convolved
-from hush.models.products import halved, product
+from hush.models.products import halved, in_bfloat16, product
 
 PATCHES, LIBRARY = "patches", "library"
 # Where a GPU's grouped convolution was faster than patches: layer by layer, in bfloat16, with weights for each client.
@@ -97,6 +97,9 @@ def convolve(image: Array, weight: Array, stride: int = 1, padding: int = 0, way
         return by_patches(image, weight, stride, padding)
     if stride != 1:
         raise ValueError(f"the library is asked for convolutions of stride 1 alone, found stride {stride}")
+    if not in_bfloat16():  # numbers of two kinds meet as they do in a product of matrices
+        kind = jnp.result_type(image, weight)
+        image, weight = image.astype(kind), weight.astype(kind)
     return convolved(image[None, None], weight[None], padding)[0, 0]
 
 

@@ -63,13 +63,13 @@ def _for_images(back: Array, weights: Array, padding: int) -> Array:
     return convolved(back, jnp.flip(weights, (1, 2)).swapaxes(3, 4), weights.shape[1] - 1 - padding)
 
 
-def _for_weights(images: Array, back: Array, window: int, padding: int) -> Array:
+def _for_weights(images: Array, back: Array, weights: Any, padding: int) -> Array:
     """∂/∂weight[i, j] = Σ over pixels of image[row + i, column + j] · back[row, column]ᵀ.
 
     The image is laid out as often as the window is wide, each time moved by a column, and what comes back as often as
     it is high, moved by a row: one product then holds all taps, of fewer copies than patches are.
     """
-    stack, _, _, columns, outputs = back.shape
+    (stack, _, _, columns, outputs), window = back.shape, weights.shape[1]
     edges = ((0, 0), (0, 0), (padding, padding), (padding, padding), (0, 0))
     padded = jnp.pad(images, edges)
     moved = jnp.concatenate([padded[:, :, :, j : j + columns] for j in range(window)], axis=-1)
@@ -77,7 +77,7 @@ def _for_weights(images: Array, back: Array, window: int, padding: int) -> Array
     beside = jnp.concatenate([jnp.pad(back, fall) for fall in fallen], axis=-1)
     left, right = (each.reshape(stack, -1, each.shape[-1]) for each in (moved, beside))
     found = product_of(left.swapaxes(1, 2), right)
-    return found.reshape(stack, window, -1, window, outputs).transpose(0, 3, 1, 2, 4)
+    return found.reshape(stack, window, -1, window, outputs).transpose(0, 3, 1, 2, 4).astype(weights.dtype)
 
 
 _convolved.def_impl(jax.jit(convolved, static_argnums=2))
@@ -85,7 +85,7 @@ _convolved.def_abstract_eval(_shaped)
 ad.defbilinear(
     _convolved,
     lambda back, images, weights, padding: _for_images(back, weights, padding),
-    lambda back, images, weights, padding: _for_weights(images, back, weights.aval.shape[1], padding),
+    lambda back, images, weights, padding: _for_weights(images, back, weights.aval, padding),
 )
 batching.primitive_batchers[_convolved] = _batched
 mlir.register_lowering(_convolved, mlir.lower_fun(_by_library, multiple_results=False))

@@ -116,7 +116,9 @@ def _inputs_and_deltas(
         return loss(output, target), seen
 
     # Outputs shifted by zero are the outputs; the gradient with respect to the shift is δ.
-    zeros = [jnp.zeros(output.shape, output.dtype) for output in jax.eval_shape(outputs, inputs[0])]
+    with products_in(precision):  # a float32 zero would make an image of bfloat16 float32
+        shaped = jax.eval_shape(outputs, inputs[0])
+    zeros = [jnp.zeros(output.shape, output.dtype) for output in shaped]
     deltas, seen = jax.vmap(jax.grad(one, has_aux=True), in_axes=(None, 0, 0))(zeros, inputs, targets)
     return [settled(a) for a in seen], [settled(delta) for delta in deltas]
 

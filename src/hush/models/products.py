@@ -137,6 +137,7 @@ def _dots(a: Array, b: Array, answer: Any) -> Array:
 
 def _nearest(x: Array) -> Array:
     """The nearest bfloat16, in the type of x: a change of type alone is what a compiler may leave out."""
+    x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)  # inputs may be whole numbers
     return lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
 
 
@@ -155,10 +156,10 @@ def _batched(pair: tuple[Array, Array], axes: tuple[Any, Any], *, answer: Any) -
     many, stack, rows, inner = a.shape
     if at_b is None:
         found = _of_rounded(a.swapaxes(0, 1).reshape(stack, many * rows, inner), b, answer)
-        return found.reshape(stack, many, rows, -1).swapaxes(0, 1), 0
+        return found.reshape(stack, many, rows, b.shape[-1]).swapaxes(0, 1), 0
     b = jnp.moveaxis(b, at_b, 0)
-    found = _of_rounded(a.reshape(many * stack, rows, inner), b.reshape(many * stack, inner, -1), answer)
-    return found.reshape(many, stack, rows, -1), 0
+    found = _of_rounded(a.reshape(many * stack, rows, inner), b.reshape(many * stack, *b.shape[2:]), answer)
+    return found.reshape(many, stack, rows, b.shape[-1]), 0
 
 
 def _turned(b: Array, axis: int) -> Array:
@@ -200,7 +201,7 @@ class Rounded(eqx.Module):
 
 @contextmanager
 def on_any_backend() -> Iterator[None]:
-    """A problem made in here may ask for bfloat16 on a CPU too: to test there what an accelerator is to compute."""
+    """A problem made in here may ask for bfloat16 on a CPU too: to look there at what an accelerator computes."""
     before = _anywhere.set(True)
     try:
         yield

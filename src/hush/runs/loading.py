@@ -12,6 +12,7 @@ import pandas as pd
 from hush.core.flat import dimension
 from hush.core.problem import Problem
 from hush.extras import require
+from hush.models.products import on_any_backend
 from hush.posterior import Posterior
 from hush.runs.result import Result
 from hush.runs.samples import Thinning
@@ -107,7 +108,8 @@ class Loaded:
                 f"the problem of {self.folder} is the user's own, which its settings cannot make again: "
                 "give it, hush.load(folder, problem=problem)"
             )
-        made = build({"algorithm": {"name": "fedavg", "steps": 1}, "task": task}).problem()  # any algorithm will do
+        with on_any_backend():  # what a GPU has trained in bfloat16 can be looked at anywhere
+            made = build({"algorithm": {"name": "fedavg", "steps": 1}, "task": task}).problem()  # any algorithm will do
         self._check(made)
         return made
 

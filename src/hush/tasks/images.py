@@ -9,8 +9,8 @@ import numpy as np
 from hush.core.check import flag, integer, known
 from hush.data import partitions
 from hush.data.datasets import Dataset, load, pixel_scale
-from hush.models.products import FLOAT32
-from hush.models.wrap import wrap
+from hush.models.products import FLOAT32, check_precision
+from hush.models.wrap import IN_BFLOAT16, wrap
 from hush.tasks.measures import classification
 from hush.tasks.problem import Names, Recipe, Supervised, supervised
 
@@ -97,6 +97,7 @@ def _task(name: str, default_clients: int) -> Callable[..., Supervised]:
         settings = {key: value for key, value in locals().items() if key != "name" and value is not None}
         flag("overlap", overlap)
         flag("standardise", standardise)
+        check_precision(precision, model, IN_BFLOAT16)  # before anything is read, or downloaded
         data = _used(load(name), set_aside, use, partition_seed)
         parts = partition(
             data.train_y,
