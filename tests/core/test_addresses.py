@@ -1,5 +1,7 @@
 """Seeds, lanes and populations at the edges of what 32 bits hold."""
 
+import zlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hush
-from hush.core.keys import at, drawn_by_one_kernel, root
+from hush.core.keys import at, drawn_by_one_kernel, root, secret
 from hush.core.problem import Population
 from hush.execution.lanes import Lane, check_sweep, float_settings, keys, lay_out
 from hush.tasks.problem import Numbered
@@ -23,6 +25,46 @@ def test_the_keys_of_all_lanes_at_once_are_those_of_one_after_the_other(seed, nu
     one_by_one = [at(jax.random.key(seed), "repetition", number) for number in numbers]
     lanes = [Lane(number, {}) for number in numbers]
     assert np.array_equal(words(keys(seed, lanes)), words(jnp.stack(one_by_one)))
+
+
+LANES, CLIENTS = 40, 3
+
+
+@jax.jit
+def ways(seed, first):
+    """Keys of many lanes and clients: by the cipher written out, and by JAX's own."""
+    purpose = zlib.crc32(b"local")
+
+    def one(lane, client):
+        key = at(jax.random.fold_in(jax.random.key(seed), lane), client)
+        own = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), lane), client)
+        return jax.random.key_data(at(key, "local")), jax.random.key_data(jax.random.fold_in(own, purpose))
+
+    clients = first + jnp.arange(CLIENTS, dtype=jnp.uint32)
+    return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(jnp.arange(LANES), clients)
+
+
+@given(seed=st.integers(0, 2**31 - 1), first=st.integers(0, 2**32 - 1))
+def test_keys_are_those_of_jax(seed, first):
+    ours, theirs = ways(jnp.uint32(seed), jnp.uint32(first))
+    assert np.array_equal(ours, theirs)
+    one = at(jax.random.key(seed), first)
+    assert np.array_equal(words(one), words(jax.random.fold_in(jax.random.key(seed), jnp.uint32(first))))
+
+
+def test_no_word_of_a_key_is_taken_for_a_number():
+    """On their way words lie in floats: some are infinite here, or no numbers, or too small for all their digits."""
+    parents = jax.vmap(jax.random.key)(jnp.arange(2**17))
+    found = jax.jit(jax.vmap(lambda key: jax.random.key_data(at(key, 1))))(parents)
+    expected = np.asarray(jax.vmap(lambda key: jax.random.key_data(jax.random.fold_in(key, 1)))(parents))
+    odd = expected >> 23 & 0xFF
+    assert min((odd == 0xFF).sum(), (odd == 0).sum()) > 100
+    assert np.array_equal(found, expected)
+
+
+def test_keys_of_other_kinds_have_addresses_too():
+    key = secret()
+    assert np.array_equal(words(at(key, 7)), words(jax.random.fold_in(key, 7)))
 
 
 @given(low=st.integers(0, 2**32 - 1), high=st.integers(1, 2**32 - 1))

@@ -1,5 +1,7 @@
 """Lengths and clipping for every number that 32 bits hold, against double precision, which holds all their squares."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +32,7 @@ def length(vector, axis=None):
 
 measured = jax.jit(norms)
 skipping = jax.jit(lambda stacked: norms(stacked, skip=True))
+one_by_one = [jax.jit(jax.vmap(partial(norm, skip=skip))) for skip in (False, True)]
 
 
 @given(seed=SEEDS, exponents=EXPONENTS)
@@ -44,6 +47,8 @@ def test_norms_are_those_of_double_precision(any_floats, seed, exponents):
     for way in (measured, skipping):
         found = way({"weight": rows[:, :6].reshape(4, 2, 3), "bias": rows[:, 6:]})
         np.testing.assert_allclose(found, np.where(truth > LARGEST, np.inf, truth), rtol=1e-6, atol=3 * TINY)
+    for way in one_by_one:
+        np.testing.assert_allclose(way(rows), np.where(truth > LARGEST, np.inf, truth), rtol=1e-6, atol=3 * TINY)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -51,9 +56,16 @@ def test_norms_are_those_of_double_precision(any_floats, seed, exponents):
 def test_what_is_not_finite_stays_so_and_zero_stays_zero(bad, size):
     rows = np.full((3, 5), size, np.float32)
     rows[1, 2], rows[2] = bad, 0
-    found = np.asarray(measured(rows))
-    assert list(np.isfinite(found)) == [True, False, True]
-    assert found[2] == 0
+    for way in (measured, *one_by_one):
+        found = np.asarray(way(rows))
+        assert list(np.isfinite(found)) == [True, False, True]
+        assert found[2] == 0
+
+
+def test_a_length_that_is_only_looked_at_has_no_derivative():
+    long = jnp.array([3.0, 4.0])
+    assert jax.grad(norm)(long).tolist() == pytest.approx([0.6, 0.8])
+    assert jax.grad(partial(norm, skip=True))(long).tolist() == [0, 0]
 
 
 def test_half_precision_is_measured_in_full(any_floats):

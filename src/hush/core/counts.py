@@ -45,8 +45,8 @@ class Count(eqx.Module):
 
     def numbers(self) -> np.ndarray[Any, Any]:
         """Read on the host: int64 [...]."""
-        words = np.asarray(self.words).astype(np.int64)
-        return words[..., 0] * WORD + words[..., 1]
+        words = np.asarray(self.words)
+        return (words[..., 0].astype(np.int64) << 32) + words[..., 1]
 
     def __int__(self) -> int:
         return int(self.numbers())

@@ -1,6 +1,6 @@
 """The ledger: what was said, by and to whom, exactly; and means of what is worth looking at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +28,11 @@ def _summed(who: np.ndarray[Any, Any], values: np.ndarray[Any, Any], shape: tupl
     sums = np.zeros(shape, np.int64)
     np.add.at(sums.reshape(-1), who, values)
     return sums
+
+
+def _of_the_active(active: np.ndarray[Any, Any]) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """What picks from values [lanes, rounds, K] those of who took part; where all did, there is nothing to copy."""
+    return np.ravel if active.all() else lambda values: values[active]
 
 
 def _added(totals: np.ndarray[Any, Any], each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -60,15 +65,16 @@ class Ledger:
         """
         self._on_air |= uses > 0
         self.channel_uses += uses * rounds
+        shape = self.client_uplink_bits.shape
         for phase, (log, bits) in enumerate(zip(logs, downlink, strict=True)):
             active = np.asarray(log.active)[:, :rounds]
-            shape = self.client_uplink_bits.shape
-            who = (np.arange(shape[0])[:, None, None] * shape[1] + np.asarray(log.ids)[:, :rounds])[active]
-            taken = _summed(who, np.ones_like(who), shape)
+            chosen = _of_the_active(active)
+            who = chosen(np.arange(shape[0])[:, None, None] * shape[1] + np.asarray(log.ids)[:, :rounds])
+            taken = np.bincount(who, minlength=shape[0] * shape[1]).reshape(shape)
             self.client_rounds[phase] += taken
             self.client_downlink_bits += bits * taken
-            self.client_uplink_bits += _summed(who, log.bits.numbers()[:, :rounds][active], shape)
-            if (energy := np.asarray(log.energy)[:, :rounds][active]).any():
+            self.client_uplink_bits += _summed(who, chosen(log.bits.numbers()[:, :rounds]), shape)
+            if (energy := chosen(np.asarray(log.energy)[:, :rounds])).any():
                 np.add.at(self.client_energy.reshape(-1), who, energy)
             info = {name: np.asarray(value)[:, :rounds] for name, value in log.info.items()}
             self.iterations = _added(self.iterations, info.pop("steps"))

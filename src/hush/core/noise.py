@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax, random
 
 from hush.core.keys import Key
+from hush.core.once import once
 from hush.core.threefry import threefry
 
 Shape = tuple[int, ...]
@@ -38,8 +39,9 @@ def gaussian(key: Key, number: int | jax.Array, scale: jax.Array, like: jax.Arra
     """scale · N(0, I), in the shape of `like`: draw `number` of a key, on a CPU only where the scale is not zero."""
     draw = lambda: _pairs(key, number, like.shape)  # noqa: E731
     if jax.default_backend() == "cpu":
-        # What a conditional returns lies in memory; without it every pair would be computed for each of its two.
-        pairs = lax.cond(scale != 0, draw, lambda: jnp.zeros(_paired(like.shape), jnp.complex64))
+        # Not once for each number of a pair. What a condition returns lies in memory, but mapped over lanes with
+        # scales of their own it is no condition any more.
+        pairs = once(lax.cond(scale != 0, draw, lambda: jnp.zeros(_paired(like.shape), jnp.complex64)))
     else:
         pairs = draw()
     return scale * _unpaired(pairs, like.shape).astype(like.dtype)

@@ -6,6 +6,8 @@ So where plain squares leave their range, the vector is measured again in larger
 two, by which numbers are multiplied without rounding.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -30,34 +32,57 @@ def norms(stacked: Any, *, skip: bool = False) -> jax.Array:
     >>> norms({"weight": jnp.array([[3.0, 0.0], [3e-30, 0.0]]), "bias": jnp.array([4.0, 4e-30])}).tolist()
     [5.0, 5e-30]
     """
-    plain = _squares(stacked)
-    # Written so that NaN is outside.
-    scale = jnp.where(plain < LEAST_SQUARE, UP, jnp.where(plain <= LARGEST_SQUARE, 1.0, DOWN))
-    again = lambda: jnp.sqrt(_squares(stacked, scale)) * reciprocal(scale)  # noqa: E731
-    if skip and jax.default_backend() == "cpu":
-        return lax.cond(jnp.all(scale == 1), lambda: jnp.sqrt(plain), again)
-    return again()
+    return _lengths(partial(_squares, stacked), skip and jax.default_backend() == "cpu")
 
 
-def norm(vector: jax.Array) -> jax.Array:
-    """‖v‖ of one vector [d].
+def norm(vector: jax.Array, *, skip: bool = False) -> jax.Array:
+    """‖v‖ of one vector [d]. With `skip` as above, of several vectors at once too; but it has no derivative then.
 
     >>> float(norm(jnp.array([3e25, 4e25])))
     5e+25
     """
-    return norms(vector[None])[0]
+    # Not as one of several: with an axis of one more, XLA's sums of short vectors take three times as long.
+    wide = _wide(lax.stop_gradient(vector) if skip else vector)
+    squares = lambda scale=1.0: jnp.sum(jnp.square(wide * scale))  # noqa: E731
+    if not skip or jax.default_backend() != "cpu":
+        return _lengths(squares, skip=False)
+    plain = squares()
+
+    def again(now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return jnp.ones_like(now[0]), jnp.sqrt(squares(now[0])) * reciprocal(now[0])
+
+    # A loop and no condition: mapped over vectors, a condition takes both of its branches.
+    return lax.while_loop(lambda now: now[0] != 1, again, (_unit(plain), jnp.sqrt(plain)))[1]
+
+
+def _lengths(squares: Callable[..., jax.Array], skip: bool) -> jax.Array:
+    """Lengths by their squares, and by those in other units where plain squares leave their range."""
+    plain = squares()
+    scale = _unit(plain)
+    again = lambda: jnp.sqrt(squares(scale)) * reciprocal(scale)  # noqa: E731
+    return lax.cond(jnp.all(scale == 1), lambda: jnp.sqrt(plain), again) if skip else again()
+
+
+def _unit(plain: jax.Array) -> jax.Array:
+    """What vectors with such plain squares are to be multiplied by, before they are measured."""
+    # Written so that NaN is outside.
+    return jnp.where(plain < LEAST_SQUARE, UP, jnp.where(plain <= LARGEST_SQUARE, 1.0, DOWN))
 
 
 def _squares(stacked: Any, scale: jax.Array | None = None) -> jax.Array:
     """‖scale_r · g_r‖² of every g_r, by plain squares."""
 
     def one(leaf: jax.Array) -> jax.Array:
-        # Squares soon leave the range of half precision.
-        wide = leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
+        wide = _wide(leaf)
         wide = wide if scale is None else wide * rowwise(scale, wide)
         return jnp.sum(jnp.square(wide), axis=tuple(range(1, leaf.ndim)))
 
     return sum((one(leaf) for leaf in jax.tree.leaves(stacked)), start=jnp.zeros(()))
+
+
+def _wide(leaf: jax.Array) -> jax.Array:
+    """In single precision at least: squares soon leave the range of half precision."""
+    return leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
 
 
 def rowwise(numbers: jax.Array, stacked: jax.Array) -> jax.Array:

@@ -22,6 +22,7 @@ from hush.core.contract import Code, Draw, Info, Message, Mixing, Received, Stac
 from hush.core.counts import count
 from hush.core.keys import Key, at, root
 from hush.core.norms import norm
+from hush.core.once import once
 from hush.core.problem import ClientData, Population, Vector
 from hush.core.summing import INTEGERS, summable
 
@@ -128,12 +129,13 @@ def send(
     remembered: dict[str, Any] = {}
     info: Info = {}
     bits, common = count(0), broadcast.get("common", root(0))
+    message = once(message)  # its length and the sum of all clients' ask for it in different orders
     for name, vector in message.items():
         address, kept = at(key, "uplink", name), state["uplink"][name]
         codes[name], remembered[name], seen = coding.encode(phase.uplink, address, vector, kept, common)
         sent[name], arrived = coding.decode(phase.uplink, codes[name], vector.size, common)
         bits += seen.pop("bits")
-        info |= _named(name, seen | arrived) | {f"{name}_norm": norm(sent[name])}
+        info |= _named(name, seen | arrived) | {f"{name}_norm": norm(sent[name], skip=True)}
     memory = phase.local.commit(broadcast, memory, sent)
     return Answer(codes, sent, {"local": memory, "uplink": remembered}, info | {"bits": bits})
 

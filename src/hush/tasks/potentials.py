@@ -121,8 +121,20 @@ def potentials(
 
 def _quadratic(theta: jax.Array, client: dict[str, jax.Array]) -> jax.Array:
     """½(θ − m_c)ᵀ A_c (θ − m_c)."""
-    away = theta - client["mean"]
-    return 0.5 * away @ client["precision"] @ away
+    return _half_square(theta - client["mean"], client["precision"])
+
+
+@jax.custom_jvp
+def _half_square(away: jax.Array, precision: jax.Array) -> jax.Array:
+    return 0.5 * away @ precision @ away
+
+
+@_half_square.defjvp
+def _(primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """A is symmetric: the gradient is one product with it, where JAX, who does not know, makes two."""
+    (away, precision), (moved, changed) = primals, tangents
+    pull = precision @ away
+    return 0.5 * pull @ away, pull @ moved + 0.5 * away @ changed @ away
 
 
 class Gaussian(Potentials):
@@ -198,6 +210,7 @@ def gaussian_potentials(means: Any, precisions: Any, examples: Any = 1, recipe: 
     means, precisions = np.asarray(means, float), np.asarray(precisions, float)
     if means.ndim != 2 or precisions.shape != (*means.shape, means.shape[1]):
         raise ValueError(f"means must be [N, d] and precisions [N, d, d], found {means.shape} and {precisions.shape}")
+    precisions = (precisions + np.swapaxes(precisions, 1, 2)) / 2  # all that a quadratic form sees of them
     sizes = np.broadcast_to(np.asarray(examples), means.shape[:1])
     data = {"mean": jnp.asarray(means, jnp.float32), "precision": jnp.asarray(precisions, jnp.float32)}
     return Gaussian(
