@@ -13,8 +13,9 @@ from hush.data.datasets import load
 from hush.papers.fedpaq_dp import authors
 from hush.papers.fedpaq_dp.grids import interact, worse_with_steps
 from hush.papers.fedpaq_dp.lab import AUTHORS, FedPAQLab, TheirPrivateSetting
-from hush.papers.fedpaq_dp.private import falls_with, rise_a_round
+from hush.papers.fedpaq_dp.private import falls_with
 from hush.papers.fedpaq_dp.sensitivity import moved, their_epsilon, unsampled_epsilon
+from hush.papers.fedpaq_dp.steps_and_clients import rise_a_round
 from hush.papers.fedpaq_dp.table import PUBLISHED, near, table_claims
 from hush.papers.keeping import Runs
 

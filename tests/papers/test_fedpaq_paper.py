@@ -8,7 +8,8 @@ from hush.app import paper
 from hush.papers import PAPERS, Paper, Section, cells, claims_table, write
 from hush.papers.fedpaq_dp.lab import DELTA, FedPAQLab, PrivateSetting, Setting
 from hush.papers.fedpaq_dp.page import _loss_at
-from hush.papers.fedpaq_dp.private import composed, nominal, rises
+from hush.papers.fedpaq_dp.private import composed, nominal
+from hush.papers.fedpaq_dp.steps_and_clients import rises
 from hush.papers.keeping import Runs
 from hush.papers.writing import judged, markdown_table, only_when
 from hush.privacy import describe
@@ -24,7 +25,7 @@ def test_the_whole_paper_quickly(tmp_path, capsys):
     assert f"Made by `hush paper fedpaq-dp --quick --out {tmp_path}`" in page
     assert "a trial of the code" in page
     pictures = {path.stem for path in (tmp_path / "fedpaq-dp").glob("*.png")}
-    private = {"figure-4a", "figure-2-private", "figure-3b-private"}
+    private = {"figure-4a"} | {f"figure-{n}-private-{noise}" for n in ("2", "3b") for noise in ("step", "theirs")}
     assert pictures == {"figure-2a", "figure-2b", "figure-3a", "figure-3b", "measured-bits", "against-bits", *private}
     for name in pictures:
         assert f"(fedpaq-dp/{name}.png)" in page

@@ -48,8 +48,8 @@ def place_by_place(text: str, verdicts: Mapping[str, str], evidence: str) -> Cla
     """
     kinds = {kind: [place for place, found in verdicts.items() if found == kind] for kind in (HOLDS, FAILS, UNTOLD)}
     said = {kind: places for kind, places in kinds.items() if places}
-    if len(said) == 1:
-        return Claim(text, next(iter(said)), evidence)
+    if len(said) < 2:
+        return Claim(text, next(iter(said), UNTOLD), evidence)
     return Claim(text, ". ".join(f"{kind}: {'; '.join(places)}" for kind, places in said.items()), evidence)
 
 

@@ -184,12 +184,12 @@ class TheirPrivateSetting:
     def name(self) -> str:
         """For a line of progress."""
         named = "not private" if self.epsilon is None else f"ε = {self.epsilon:g}, C = {self.clip:g}"
-        return f"their program, {named}, γ = {self.rate:g}, E = {self.steps} epochs"
+        return f"their program, {named}, γ = {self.rate:g}, E = {self.steps} epochs, M = {self.clients}"
 
     @property
     def details(self) -> str:
-        """There are no others of that name."""
-        return self.name
+        """With how long it is."""
+        return f"{self.name}; K = {self.rounds}"
 
 
 AnySetting = Setting | PrivateSetting | TheirPrivateSetting

@@ -13,7 +13,8 @@ from hush.papers.drawing import curves
 from hush.papers.fedpaq_dp.bits import compressors, curves_against_bits, measured_bits, theory
 from hush.papers.fedpaq_dp.grids import figure_4_clip, rate_and_steps
 from hush.papers.fedpaq_dp.lab import FedPAQLab, Setting
-from hush.papers.fedpaq_dp.private import composed_budget, figure_4, figures_2_and_3, rises, what_is_hidden
+from hush.papers.fedpaq_dp.private import composed_budget, figure_4, what_is_hidden
+from hush.papers.fedpaq_dp.steps_and_clients import figures_2_and_3, rises
 from hush.papers.fedpaq_dp.table import authors_table, equal_bits, facts, heterogeneities
 from hush.papers.writing import Paper, Picture, Section, judged, only_when
 from hush.report.plots import Line

@@ -1,4 +1,4 @@
-"""The private half of paper fedpaq-dp: Figures 2, 3 (b) and 4, at the ε the paper names and at the ε that it is.
+"""The private half of paper fedpaq-dp: Figure 4, at the ε the paper names and at the ε that it is.
 
 The paper's ε is for one round, by eq 16. Three kinds of noise are set beside each other, each with that ε in its own
 reckoning: on the update with the sensitivity that is proved for it, on every local step, and that of the authors' own
@@ -8,18 +8,16 @@ that of `their_epsilon`.
 """
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from hush.core.problem import Population
-from hush.papers.drawing import curves, panels
+from hush.papers.drawing import panels
 from hush.papers.fedpaq_dp.lab import DELTA, FedPAQLab, PrivateSetting, Setting, TheirPrivateSetting
 from hush.papers.fedpaq_dp.sensitivity import TRIED, moved, their_epsilon
-from hush.papers.intervals import above
-from hush.papers.writing import Claim, Picture, Section, judged, only_when, place_by_place
+from hush.papers.writing import Claim, Picture, Section, judged, only_when
 from hush.privacy import calibrate
 from hush.privacy.printed import equation_16_noise
 from hush.privacy.shown import rounded_up
@@ -62,7 +60,7 @@ def composed(lab: FedPAQLab, setting: PrivateSetting, epsilon: float, participat
     return replace(here, noise_multiplier=calibrate(made, client, participations, epsilon, DELTA, unit="example"))
 
 
-def _row(lab: FedPAQLab, setting: AnyPrivate, **named: object) -> dict[str, object]:
+def row(lab: FedPAQLab, setting: AnyPrivate, **named: object) -> dict[str, object]:
     last = final(lab.records(setting))
     spent = their_epsilon(setting) if isinstance(setting, TheirPrivateSetting) else float(last["epsilon"].max())
     return {
@@ -89,7 +87,7 @@ def figure_4(lab: FedPAQLab) -> Section:
         plain[noise] = 100 * float(lab.final(not_private(lab, noise))["accuracy"])
         for epsilon in lab.some(EPSILONS, (1.0,)):
             setting = at_epsilon(lab, noise, epsilon)
-            rows.append(_row(lab, setting, noise=noise, **{"ε per round": epsilon}))
+            rows.append(row(lab, setting, noise=noise, **{"ε per round": epsilon}))
             lines[noise].append(Line(f"ε = {epsilon:g}", lab.records(setting)))
     table = pd.DataFrame(rows)
     text = (
@@ -188,7 +186,7 @@ def composed_budget(lab: FedPAQLab) -> Section:
     for noise in ("output", "step"):
         for epsilon in lab.some((1.0, 2.0, 4.0, 8.0), (8.0,)):
             setting = composed(lab, PrivateSetting(noise), epsilon, participations=20)
-            rows.append(_row(lab, setting, noise=noise, **{"ε for 20 rounds": epsilon}))
+            rows.append(row(lab, setting, noise=noise, **{"ε for 20 rounds": epsilon}))
     table = pd.DataFrame(rows)
     accuracy = {noise: table[table["noise"] == noise]["accuracy %"].to_numpy() for noise in ("output", "step")}
     claim = judged(
@@ -206,60 +204,3 @@ def composed_budget(lab: FedPAQLab) -> Section:
 def final_losses(lab: FedPAQLab, setting: AnyPrivate) -> Array:
     """The training loss at the end of each repetition."""
     return final(lab.records(setting)).sort_values("repetition")["train_loss"].to_numpy(float)
-
-
-def rises(records: pd.DataFrame) -> tuple[float, float]:
-    """In which share of rounds the loss rises, and by how much where it does."""
-    steps = records.sort_values("round").groupby("repetition")["train_loss"].diff().dropna()
-    up = steps[steps > 0]
-    return len(up) / max(len(steps), 1), float(up.mean()) if len(up) else 0.0
-
-
-def rise_a_round(records: pd.DataFrame) -> Array:
-    """For each repetition, by how much the loss rises in an average round, a fall counting as 0."""
-    in_order = records.sort_values(["repetition", "round"])
-    steps = in_order.groupby("repetition")["train_loss"].diff()
-    return steps.clip(lower=0).groupby(in_order["repetition"]).mean().to_numpy()
-
-
-def figures_2_and_3(lab: FedPAQLab) -> Section:
-    """Figures 2 and 3 (b), private: the impact of E and of M, with noise at every step."""
-    steps, clients = lab.some((1, 2, 5, 10, 20), (5,)), lab.some((1, 5, 10, 50, 100), (10,))
-    by_steps = {E: nominal(lab, PrivateSetting("step", steps=E), 1.0) for E in steps}
-    by_clients = {M: nominal(lab, PrivateSetting("step", clients=M), 1.0) for M in clients}
-    rows = [_row(lab, setting, varied=f"E = {E}") for E, setting in by_steps.items()]
-    rows += [_row(lab, setting, varied=f"M = {M}") for M, setting in by_clients.items()]
-    losses = [final_losses(lab, setting) for setting in by_steps.values()]
-    few = min(by_clients)
-    begun = (replace(by_clients[few], rounds=30, evaluate_every=1), Setting(clients=few, rounds=30, evaluate_every=1))
-    (share, height), (plain_share, plain_height) = (rises(lab.records(each)) for each in begun)
-    unstable, plain = (rise_a_round(lab.records(each)) for each in begun)
-    claims = [
-        place_by_place(
-            "MNIST: private, too, larger E is better for a fixed number of rounds",
-            {
-                f"E = {a} to {b}": above(fewer, more)
-                for (a, b), (fewer, more) in zip(pairwise(steps), pairwise(losses), strict=True)
-            },
-            "final loss " + ", ".join(f"{loss.mean():.3f} (E = {E})" for E, loss in zip(steps, losses, strict=True)),
-        ),
-        Claim(
-            f"MNIST: private, M = {few} is even more unstable than without privacy",
-            above(unstable, plain),
-            f"in the first 30 rounds the loss rises in {share:.0%} of them, by {height:.2f} on average, "
-            f"without privacy in {plain_share:.0%}, by {plain_height:.2f}",
-        ),
-    ]
-    lines = [Line(f"E = {E}", lab.records(setting)) for E, setting in by_steps.items()]
-    also = [Line(f"M = {M}", lab.records(setting)) for M, setting in by_clients.items()]
-    pictures = [
-        Picture("figure-2-private", "Figure 2, private: different E.", curves(lines, "train_loss")),
-        Picture("figure-3b-private", "Figure 3 (b), private: different M.", curves(also, "train_loss")),
-    ]
-    text = (
-        "ε = 1 a round, noise at every step, γ = 0.2 of the examples a round, C = 1; the authors' noise was not run "
-        "here. M = 1 is more unstable if in an average round of the first 30 the loss rises by more, a fall counting "
-        f"as 0. One thing is more than another if the 95 % interval of the mean difference, paired by seed, lies above "
-        f"0, and less if it lies below. {SECTION}"
-    )
-    return Section("Figures 2 and 3 (b), private", text, [("", pd.DataFrame(rows))], pictures, claims)

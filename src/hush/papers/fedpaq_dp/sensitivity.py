@@ -24,12 +24,13 @@ from hush.privacy.accounting import epsilon_spent
 from hush.tasks.problem import Supervised
 
 TRIED = 60  # examples that are replaced, one at a time
-EVERY = 10  # a client takes part in every tenth round, as M/N = 10/100 has it
+CLIENTS = 100  # of whom M take part in a round: each in every (100/M)th
 
 
 def their_epsilon(setting: TheirPrivateSetting) -> float:
-    """ε at δ = 1e-4 that is proved for a client in every tenth round: an upper bound, nothing less is known."""
-    return unsampled_epsilon([setting.sensitivity(k) / setting.std for k in range(0, setting.rounds or 0, EVERY)])
+    """ε at δ = 1e-4 that is proved for a client in every (100/M)th round: an upper bound, nothing less is known."""
+    own_rounds = range(0, setting.rounds or 0, CLIENTS // setting.clients)
+    return unsampled_epsilon([setting.sensitivity(k) / setting.std for k in own_rounds])
 
 
 def unsampled_epsilon(moved: Sequence[float]) -> float:
