@@ -3,6 +3,7 @@
 Nothing is allocated to find out. The figure is a lower bound, so that nothing is refused that could have run.
 """
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,11 +20,13 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 def size_of(tree: Any) -> int:
     """The bytes of a tree's arrays, which may be known by their shapes alone."""
     leaves = [leaf for leaf in jax.tree.leaves(tree) if eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)]
-    return sum(int(np.prod(leaf.shape, dtype=object)) * _width(leaf.dtype) for leaf in leaves)
+    return sum(map(bytes_of, leaves))
 
 
-def _width(kind: Any) -> int:
-    return 8 if jax.numpy.issubdtype(kind, jax.dtypes.prng_key) else int(np.dtype(kind).itemsize)
+def bytes_of(array: Any) -> int:
+    """The bytes of one array, or of what has the shape and the kind of numbers of one."""
+    keys = jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return math.prod(array.shape) * (8 if keys else int(np.dtype(array.dtype).itemsize))
 
 
 def in_words(count: float) -> str:

@@ -17,6 +17,7 @@ from hush.core.problem import Problem
 from hush.core.round import broadcast, client_step
 from hush.execution import hosts, mesh
 from hush.execution.admission import handed_on
+from hush.execution.held import most_held
 from hush.execution.phase import Layout
 
 # Of an accelerator's free memory, how much a round's clients may take together.
@@ -58,9 +59,11 @@ def choose(
         # Several lanes at once would all wait for the one that has most clients.
         lanes_at_once = 1 if padded else groups_alike(lanes_on_each, max(1, together // at_once), CPU_MORE)
     else:
-        said = clients_at_once if lanes_on_each == 1 else None  # then no step need be compiled to find out
-        fits = said or hosts.agreed(_clients_that_fit(algorithm, problem))  # by free memory, which may differ
-        at_once = max(1, min(on_each, fits, usual))
+        said = clients_at_once if lanes_on_each == 1 else None  # then no step need be looked at to find out
+        wanted = min(on_each, usual)
+        # By free memory, which may differ between processes.
+        fits = said or hosts.agreed(_clients_that_fit(algorithm, problem, wanted * lanes_on_each))
+        at_once = max(1, min(wanted, fits))
         lanes_at_once = groups_alike(lanes_on_each, max(1, fits // at_once))
     at_once = at_once if clients_at_once is None else clients_at_once
     # A turn without anybody is skipped, but not where several lanes take it at once: one of them may have somebody.
@@ -97,8 +100,8 @@ def _usual_width(algorithm: Algorithm | InTurn, problem: Problem, devices: int, 
     return -(-math.ceil(min(padded) + 2 * math.sqrt(min(padded))) // devices)
 
 
-def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.stages.Lowered]:
-    """Every phase's work of one client, as the compiler gets it."""
+def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.stages.Traced]:
+    """Every phase's work of one client, traced."""
     model = flat_shape(problem)
     # As an argument of a known shape: the data, closed over, would be copied into the program.
     data, rest = eqx.partition(problem, eqx.is_array)
@@ -109,7 +112,7 @@ def _client_steps(algorithm: Algorithm | InTurn, problem: Problem) -> list[jax.s
         client = eqx.combine(data, rest).client(0)
         return client_step(phase, at(root(0), "client"), announced, init_client(phase, model), client)
 
-    return [jax.jit(partial(one, phase)).lower(shapes, model) for phase in algorithm.phases]
+    return [jax.jit(partial(one, phase)).trace(shapes, model) for phase in algorithm.phases]
 
 
 def _together(algorithm: Algorithm | InTurn, problem: Problem) -> int:
@@ -128,7 +131,7 @@ def _operations(algorithm: Algorithm | InTurn, problem: Problem) -> tuple[float,
     shapes = _shapes((algorithm, problem))
     if shapes not in _KNOWN_OPERATIONS:
         # The analysis counts the body of a loop once, so this is the work of a step and not of a round.
-        steps = _client_steps(algorithm, problem)
+        steps = [traced.lower() for traced in _client_steps(algorithm, problem)]
         while len(_KNOWN_OPERATIONS) >= MOST_KNOWN:
             _KNOWN_OPERATIONS.pop(next(iter(_KNOWN_OPERATIONS)))
         _KNOWN_OPERATIONS[shapes] = tuple((step.cost_analysis() or {}).get("flops", 0) for step in steps)
@@ -152,15 +155,21 @@ def _shapes(tree: Any) -> Hashable:
     return found
 
 
-def _clients_that_fit(algorithm: Algorithm | InTurn, problem: Problem) -> int:
-    """How many clients' steps a device has memory for, by what the compiler says that one of them takes."""
+def _clients_that_fit(algorithm: Algorithm | InTurn, problem: Problem, wanted: int) -> int:
+    """How many clients' steps a device has memory for: so many as are wanted, if even unfused operations leave room.
+
+    Otherwise by what the compiler says that one of them takes.
+    """
     memory = jax.local_devices()[0].memory_stats() or {}
-    held = max(handed_on(phase, problem) for phase in algorithm.phases)
-    free = memory.get("bytes_limit", 8 << 30) - memory.get("bytes_in_use", 0) - held
+    free = memory.get("bytes_limit", 8 << 30) - memory.get("bytes_in_use", 0)
+    room = MEMORY_SHARE * (free - max(handed_on(phase, problem) for phase in algorithm.phases))
+    steps = _client_steps(algorithm, problem)
+    if wanted * max(most_held(traced.jaxpr.jaxpr) for traced in steps) <= room:
+        return wanted
     needed = 1
     # The fastest kernels need not be sought for a program that never runs; they take the same memory.
     hurried: dict[str, str | bool] = {"xla_gpu_autotune_level": "0"} if jax.default_backend() == "gpu" else {}
-    for lowered in _client_steps(algorithm, problem):
-        if (analysis := lowered.compile(hurried).memory_analysis()) is not None:
+    for traced in steps:
+        if (analysis := traced.lower().compile(hurried).memory_analysis()) is not None:
             needed = max(needed, analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
-    return max(1, int(MEMORY_SHARE * free / needed))
+    return max(1, int(room / needed))

@@ -216,13 +216,23 @@ class Apply(eqx.Module):
         return self.function(x)
 
 
+@eqx.filter_jit
+def traced_once(layer: Layer, x: Array) -> Array:
+    """layer(x), traced and differentiated once for all layers alike that see images of one shape.
+
+    Most of what a deep network takes before it is compiled is the tracing of such layers; the compiler puts each of
+    them back where it is called, and makes the same program of it.
+    """
+    return layer(x)
+
+
 class Sequential(eqx.Module):
     """One layer after another."""
 
     layers: tuple[Layer, ...]
 
     def __call__(self, x: Array) -> Array:
-        return reduce(lambda value, layer: layer(value), self.layers, x)
+        return reduce(lambda value, layer: traced_once(layer, value), self.layers, x)
 
 
 class Residual(eqx.Module):

@@ -28,7 +28,7 @@ from jax import Array
 from hush.core.clipping import Factors, clipping, scaled, weighted_sum
 from hush.core.norms import full, norms, power_of_two, reciprocal
 from hush.models.convolution import PATCHES
-from hush.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential
+from hush.models.layers import Convolution, DepthwiseConvolution, GroupNorm, Linear, Residual, Sequential, traced_once
 from hush.models.products import FLOAT32, products_in, settled
 
 LAYERS = (Linear, Convolution, DepthwiseConvolution, GroupNorm)
@@ -66,7 +66,7 @@ def _through(node: Any, x: Array, call: Call) -> Array:
         return x
     if type(node) is Residual:
         return _through(node.branch, x, call) + _through(node.shortcut, x, call)
-    return call(node, x) if type(node) in LAYERS else node(x)
+    return call(node, x) if type(node) in LAYERS else traced_once(node, x)
 
 
 def clipped_gradient(
@@ -98,7 +98,7 @@ def _inputs_and_deltas(
         found: list[Array] = []
 
         def call(layer: Any, a: Array) -> Array:
-            found.append(layer(a))
+            found.append(traced_once(layer, a))
             return found[-1]
 
         _through(network, x, call)
@@ -109,7 +109,7 @@ def _inputs_and_deltas(
 
         def call(layer: Any, a: Array) -> Array:
             seen.append(a)
-            return layer(a) + shifts[len(seen) - 1]
+            return traced_once(layer, a) + shifts[len(seen) - 1]
 
         with products_in(precision):
             output = _through(network, x, call)

@@ -73,8 +73,8 @@ def test_the_fewest_are_enough_and_one_fewer_are_not(members, colluding, absent)
         (100, 10, 10, 67),
         (200, 10, 30, 111),
         (400, 0, 80, 221),
-        (400, 20, 60, 267),
-        (400, 0, 40, 320),
+        pytest.param(400, 20, 60, 267, marks=pytest.mark.slow),
+        pytest.param(400, 0, 40, 320, marks=pytest.mark.slow),
         (200, 20, 40, 134),
     ],
 )
