@@ -221,7 +221,7 @@ def traced_once(layer: Layer, x: Array) -> Array:
     """layer(x), traced and differentiated once for all layers alike that see images of one shape.
 
     Most of what a deep network takes before it is compiled is the tracing of such layers; the compiler puts each of
-    them back where it is called, and makes the same program of it.
+    them back where it is called.
     """
     return layer(x)
 
