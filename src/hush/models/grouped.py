@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 from hush.models.products import product_of, rounded
+from hush.models.stacked import stacked
 
 
 def convolved(images: Array, weights: Array, padding: int) -> Array:
@@ -24,9 +24,6 @@ def convolved(images: Array, weights: Array, padding: int) -> Array:
     """
     found: Array = _convolved.bind(images, weights, padding=padding)
     return found
-
-
-_convolved = Primitive("convolution_with_own_weights")
 
 
 def _by_library(images: Array, weights: Array, *, padding: int) -> Array:
@@ -41,21 +38,6 @@ def _shaped(images: Any, weights: Any, *, padding: int) -> Any:
     stack, many, *sizes, _ = images.shape
     sizes = [size + 2 * padding - weights.shape[1] + 1 for size in sizes]
     return images.update(shape=(stack, many, *sizes, weights.shape[-1]))
-
-
-def _batched(pair: tuple[Array, Array], axes: tuple[Any, Any], *, padding: int) -> tuple[Array, int]:
-    """Of many pairs: more images with the same weights, or more stacks."""
-    (images, weights), (at_images, at_weights) = pair, axes
-    if at_images is None:
-        images, at_images = jnp.broadcast_to(images, (weights.shape[at_weights], *images.shape)), 0
-    images = jnp.moveaxis(images, at_images, 0)
-    count, stack, many, *rest = images.shape
-    if at_weights is None:
-        found = convolved(images.swapaxes(0, 1).reshape(stack, count * many, *rest), weights, padding)
-        return found.reshape(stack, count, many, *found.shape[2:]).swapaxes(0, 1), 0
-    weights = jnp.moveaxis(weights, at_weights, 0)
-    found = convolved(images.reshape(count * stack, many, *rest), weights.reshape(-1, *weights.shape[2:]), padding)
-    return found.reshape(count, stack, *found.shape[1:]), 0
 
 
 def _for_images(back: Array, weights: Array, padding: int) -> Array:
@@ -80,12 +62,9 @@ def _for_weights(images: Array, back: Array, weights: Any, padding: int) -> Arra
     return found.reshape(stack, window, -1, window, outputs).transpose(0, 3, 1, 2, 4).astype(weights.dtype)
 
 
-_convolved.def_impl(jax.jit(convolved, static_argnums=2))
-_convolved.def_abstract_eval(_shaped)
+_convolved = stacked("convolution_with_own_weights", _by_library, _shaped, images=1, several=False)
 ad.defbilinear(
     _convolved,
     lambda back, images, weights, padding: _for_images(back, weights, padding),
     lambda back, images, weights, padding: _for_weights(images, back, weights.aval, padding),
 )
-batching.primitive_batchers[_convolved] = _batched
-mlir.register_lowering(_convolved, mlir.lower_fun(_by_library, multiple_results=False))

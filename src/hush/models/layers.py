@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from itertools import count
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +15,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from hush.models.convolution import convolve, pad, shifts
+from hush.models.depthwise import filtered
+from hush.models.normalised import fits, normalised
 from hush.models.products import halved, product
+from hush.models.tiles import suits
 
 HE = 2.0  # gain of a layer that a ReLU follows: half of what it puts out is cut off (He et al. 2015)
 LINEAR = 1.0  # gain of a layer that no ReLU follows
@@ -38,13 +42,27 @@ def normal(key: Array, shape: tuple[int, ...], fan: float, gain: float) -> Array
     return math.sqrt(gain / fan) * jax.random.normal(key, (math.prod(shape),)).reshape(shape)
 
 
-def spread(row: Array, rows: int) -> Array:
-    """[n] ↦ [rows, n], one row as often as it is wanted.
+def with_bias(y: Array, bias: Array) -> Array:
+    """[rows, columns, C] + [C], whole rows of memory at once."""
+    rows = y.reshape(len(y), -1)
+    laid = jnp.broadcast_to(jnp.tile(bias, y.shape[1]), rows.shape)
+    if jax.default_backend() == "gpu":
+        # A GPU is busier adding up the gradient of the few numbers pixel by pixel first, which this barrier has it do;
+        # and it is slow at adding up what it only just finds out, so that what comes back is put into memory first.
+        return settled_back(rows, jax.lax.optimization_barrier(laid)).reshape(y.shape)
+    return halved(rows + laid).reshape(y.shape)
 
-    Examples share it, and a GPU is busier adding up its gradient pixel by pixel first, which the barrier has it do.
-    """
-    laid = jnp.broadcast_to(row, (rows, *row.shape))
-    return jax.lax.optimization_barrier(laid) if jax.default_backend() == "gpu" else laid
+
+@jax.custom_vjp
+def settled_back(a: Array, b: Array) -> Array:
+    """halved(a + b), whose gradient is an array in memory before anything else is made of it."""
+    return halved(a + b)
+
+
+settled_back.defvjp(
+    lambda a, b: (settled_back(a, b), (a[:0], b[:0])),
+    lambda kept, back: tuple(jax.lax.optimization_barrier(back).astype(each.dtype) for each in kept),
+)
 
 
 class Linear(eqx.Module):
@@ -95,9 +113,7 @@ class Convolution(eqx.Module):
         y = convolve(x, self.weight, self.stride, self.padding, way)
         if self.bias is None:
             return y
-        # Whole rows at once: the gradient of a few numbers is then summed along rows of memory first.
-        rows = y.reshape(len(y), -1)
-        return halved(rows + spread(jnp.tile(self.bias, y.shape[1]), len(y))).reshape(y.shape)
+        return with_bias(y, self.bias)
 
 
 class DepthwiseConvolution(eqx.Module):
@@ -116,8 +132,12 @@ class DepthwiseConvolution(eqx.Module):
         self.stride, self.padding = stride, padding
 
     def __call__(self, x: Array) -> Array:
+        x = halved(x)
+        if suits(x):
+            y = filtered(x[None, None], self.weight[None], self.stride, self.padding)[0, 0]
+            return y if self.bias is None else halved(y + self.bias)
         window = len(self.weight)
-        image = pad(halved(x), self.padding)
+        image = pad(x, self.padding)
         rows, columns = (shifts(size, window, self.stride) for size in image.shape[:2])
         taps = [(row, column) for row in range(window) for column in range(window)]
         products = [image[rows[i], columns[j]] * self.weight[i, j] for i, j in taps]
@@ -184,12 +204,23 @@ class GroupNorm(eqx.Module):
     scale: Array
     bias: Array
     groups: int = eqx.field(static=True)
+    by_kernel: bool = eqx.field(
+        static=True
+    )  # on a GPU: slower between the library's convolutions, whose layout differs
 
-    def __init__(self, channels: int, *, most: int = 32) -> None:
-        self.scale, self.bias = jnp.ones(channels), jnp.zeros(channels)
+    def __init__(self, channels: int, *, most: int = 32, by_kernel: bool = False) -> None:
+        self.scale, self.bias, self.by_kernel = jnp.ones(channels), jnp.zeros(channels), by_kernel
         self.groups = max(count for count in range(1, min(most, channels) + 1) if channels % count == 0)
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array, then: "Apply | None" = None) -> Array:
+        """With `then`, what that activation makes of it."""
+        if self.by_kernel and suits(x) and fits(x.shape[-1], self.groups):
+            low, high = (-math.inf, math.inf) if then is None or then.within is None else then.within
+            return normalised(x, self.scale, self.bias, self.groups, low, high)
+        y = self.by_operations(x)
+        return y if then is None else then(y)
+
+    def by_operations(self, x: Array) -> Array:
         """One reading of x for mean and variance, both from distances to one of the group's own numbers.
 
         None is further from the mean than √(count - 1) deviations (Samuelson's inequality), so that no more than
@@ -208,22 +239,23 @@ class GroupNorm(eqx.Module):
 
 
 class Apply(eqx.Module):
-    """A function without parameters as a layer."""
+    """A function without parameters as a layer; `within` are the bounds of one that only cuts numbers off."""
 
     function: Layer = eqx.field(static=True)
+    within: tuple[float, float] | None = eqx.field(static=True, default=None)
 
     def __call__(self, x: Array) -> Array:
         return self.function(x)
 
 
 @eqx.filter_jit
-def traced_once(layer: Layer, x: Array) -> Array:
+def traced_once(layer: Layer, x: Array, *more: Any) -> Array:
     """layer(x), traced and differentiated once for all layers alike that see images of one shape.
 
     Most of what a deep network takes before it is compiled is the tracing of such layers; the compiler puts each of
     them back where it is called.
     """
-    return layer(x)
+    return layer(x, *more)
 
 
 class Sequential(eqx.Module):
@@ -232,7 +264,21 @@ class Sequential(eqx.Module):
     layers: tuple[Layer, ...]
 
     def __call__(self, x: Array) -> Array:
-        return reduce(lambda value, layer: traced_once(layer, value), self.layers, x)
+        for layer, *then in calls(self.layers):
+            x = traced_once(layer, x, *then)
+        return x
+
+
+def calls(layers: tuple[Layer, ...]) -> list[tuple[Layer, ...]]:
+    """The layers one by one, but a normalisation together with what cuts its numbers off: a GPU reads them once."""
+    found = list[tuple[Layer, ...]]()
+    for layer in layers:
+        cuts = isinstance(layer, Apply) and layer.within is not None
+        if cuts and found and isinstance(found[-1][-1], GroupNorm):
+            found[-1] = (*found[-1], layer)
+        else:
+            found.append((layer,))
+    return found
 
 
 class Residual(eqx.Module):
@@ -250,8 +296,8 @@ def image_mean(x: Array) -> Array:
     return wide(x).mean(axis=(0, 1))
 
 
-RELU = Apply(jax.nn.relu)
-RELU6 = Apply(jax.nn.relu6)
+RELU = Apply(jax.nn.relu, (0.0, math.inf))
+RELU6 = Apply(jax.nn.relu6, (0.0, 6.0))
 TANH = Apply(jnp.tanh)
 FLATTEN = Apply(jnp.ravel)
 IMAGE_MEAN = Apply(image_mean)

@@ -12,6 +12,7 @@ from hush.models.layers import (
     ZERO,
     Convolution,
     DepthwiseConvolution,
+    GroupNorm,
     Layer,
     Linear,
     Residual,
@@ -39,7 +40,7 @@ def mobilenet_v2(shape: tuple[int, int, int], classes: int, key: Array, *, norm:
     known("norm", norm, NORMS)
     keys = layer_keys(key)
     stem = Convolution(shape[-1], 32, 3, next(keys), padding=1, bias=norm == "none")
-    layers: list[Layer] = [stem, *NORMS[norm](32), RELU6]
+    layers: list[Layer] = [stem, *normalisation(norm, 32), RELU6]
     inputs = 32
     for expansion, outputs, blocks, first_stride in STAGES:
         for index in range(blocks):
@@ -64,7 +65,7 @@ def inverted_residual(
             *pointwise(inputs, hidden, next(keys), norm, HE),
             RELU6,
             depthwise,
-            *NORMS[norm](hidden),
+            *normalisation(norm, hidden),
             RELU6,
             *pointwise(hidden, outputs, next(keys), norm, last),
         )
@@ -78,4 +79,9 @@ def inverted_residual(
 
 def pointwise(inputs: int, outputs: int, key: Array, norm: str, gain: float) -> tuple[Layer, ...]:
     """A 1x1 convolution, then the normalisation."""
-    return Convolution(inputs, outputs, 1, key, bias=norm == "none", gain=gain), *NORMS[norm](outputs)
+    return Convolution(inputs, outputs, 1, key, bias=norm == "none", gain=gain), *normalisation(norm, outputs)
+
+
+def normalisation(norm: str, channels: int) -> tuple[Layer, ...]:
+    """Most of what this network does is to read and write images, which a kernel of ours does less of."""
+    return (GroupNorm(channels, by_kernel=True),) if norm == "group" else NORMS[norm](channels)

@@ -56,7 +56,9 @@ class Examples(eqx.Module):
     shift: jax.Array
 
     def __getitem__(self, rows: Any) -> tuple[jax.Array, jax.Array]:
-        return self._inputs(self.x[rows]), self.y[rows]
+        x = self.x[rows]
+        # A GPU is slow at fetching rows again and again, for each patch of a convolution.
+        return self._inputs(lax.optimization_barrier(x) if jax.default_backend() == "gpu" else x), self.y[rows]
 
     def _inputs(self, x: jax.Array) -> jax.Array:
         if x.dtype == jnp.int32:
