@@ -32,7 +32,14 @@ def filtered(images: Array, weights: Array, stride: int, padding: int) -> Array:
 
 
 def _of_windows(
-    images: Array, weights: Array, *, stride: int, padding: int, size: tuple[int, int], back: bool
+    images: Array,
+    weights: Array,
+    *,
+    stride: int,
+    padding: int,
+    size: tuple[int, int],
+    back: bool,
+    interpret: bool = True,
 ) -> Array:
     """Outputs of this size from images; or, back, the gradient of images of this size from that of outputs."""
 
@@ -42,7 +49,7 @@ def _of_windows(
         grid = (pallas.cdiv(many * size[0] * size[1], PIXELS) * pallas.cdiv(channels, CHANNELS), stack)
         sizes = (many, *images.shape[2:4], *size, channels // EIGHT)
         kernel = partial(_window_kernel, window=weights.shape[1], stride=stride, padding=padding, back=back)
-        return tiled(kernel, grid, sizes, (images, weights), [(shape, images.dtype)], warps=WARPS)
+        return tiled(kernel, grid, sizes, (images, weights), [(shape, images.dtype)], warps=WARPS, interpret=interpret)
 
     return in_parts(part, (images, weights), 1)[0]
 
@@ -88,7 +95,7 @@ def _pixels(start: Array, beside: Array, rows: Array, columns: Array) -> tuple[A
     return image + further, row, place - row * columns, start + beside
 
 
-def _of_weights(images: Array, back: Array, *, window: int, stride: int, padding: int) -> Array:
+def _of_weights(images: Array, back: Array, *, window: int, stride: int, padding: int, interpret: bool = True) -> Array:
     """∂/∂w[i, j] = Σ over images and pixels of image[r · stride − padding + i, …] · back[r, c]: [s, window, window, C].
 
     Images [s, n, H, W, C], back [s, n, rows, columns, C].
@@ -101,7 +108,7 @@ def _of_weights(images: Array, back: Array, *, window: int, stride: int, padding
         sizes = (many, *images.shape[2:4], rows, columns, channels // EIGHT, chunks)
         kernel = partial(_weight_kernel, window=window, stride=stride, padding=padding)
         answers = [((stack, chunks, window, window, channels), jnp.float32)]
-        found = tiled(kernel, grid, sizes, (images, back), answers, warps=WARPS)
+        found = tiled(kernel, grid, sizes, (images, back), answers, warps=WARPS, interpret=interpret)
         return [found[0].sum(axis=1, keepdims=True)]
 
     return in_parts(part, (images, back), 2)[0].sum(axis=1)
@@ -146,10 +153,23 @@ def _shape_of_weights(images: Any, back: Any, *, window: int, **_: Any) -> Any:
     return images.update(shape=(images.shape[0], window, window, images.shape[-1]), dtype=jnp.dtype(jnp.float32))
 
 
-_filtered = stacked("depthwise_convolution", _of_windows, _shape, images=1, several=False)
-_weights = stacked("weights_of_depthwise_convolution", _of_weights, _shape_of_weights, images=0, several=False)
-
-
+_filtered = stacked(
+    "depthwise_convolution",
+    _of_windows,
+    _shape,
+    images=1,
+    several=False,
+    on_cuda=partial(_of_windows, interpret=False),
+)
+# Both its arrays have images of their own, and what it answers has none: many of them are more stacks.
+_weights = stacked(
+    "weights_of_depthwise_convolution",
+    _of_weights,
+    _shape_of_weights,
+    images=0,
+    several=False,
+    on_cuda=partial(_of_weights, interpret=False),
+)
 ad.defbilinear(
     _filtered,
     lambda came, images, weights, *, back, size, **settings: _filtered.bind(

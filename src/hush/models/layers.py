@@ -60,7 +60,7 @@ def settled_back(a: Array, b: Array) -> Array:
 
 
 settled_back.defvjp(
-    lambda a, b: (settled_back(a, b), (a[:0], b[:0])),
+    lambda a, b: (halved(a + b), (a[:0], b[:0])),
     lambda kept, back: tuple(jax.lax.optimization_barrier(back).astype(each.dtype) for each in kept),
 )
 

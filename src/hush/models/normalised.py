@@ -24,7 +24,7 @@ PIXELS = 128  # of a tile, at most
 
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
 def normalised(image: Array, scale: Array, bias: Array, groups: int, low: float, high: float) -> Array:
-    """[H, W, C] ↦ the same, in the type of the image; statistics and sums are in float32."""
+    """[H, W, C] ↦ the same, in the type of the image; statistics and sums in float32. It has first derivatives only."""
     return _forward_of(image, scale, bias, groups, low, high)[0]
 
 
@@ -79,14 +79,24 @@ def _layout(images: Array, groups: int, low: float, high: float) -> tuple[tuple[
     return grid, {"pixels": pixels, "lanes": lanes, "single": single, "low": low, "high": high}, sizes, warps
 
 
-def _forward(images: Array, scale: Array, bias: Array, *, groups: int, low: float, high: float) -> list[Array]:
+def _forward(
+    images: Array, scale: Array, bias: Array, *, groups: int, low: float, high: float, interpret: bool = True
+) -> list[Array]:
     """[s, n, H, W, C], [s, C] and [s, C] ↦ the same; mean and 1 / deviation of every channel, each [s, n, C]."""
 
     def part(images: Array, scale: Array, bias: Array) -> list[Array]:
         grid, settings, sizes, warps = _layout(images, groups, low, high)
         each = ((*images.shape[:2], images.shape[-1]), jnp.float32)
         answers = [(images.shape, images.dtype), each, each]
-        return tiled(partial(_forward_kernel, **settings), grid, sizes, (images, scale, bias), answers, warps=warps)
+        return tiled(
+            partial(_forward_kernel, **settings),
+            grid,
+            sizes,
+            (images, scale, bias),
+            answers,
+            warps=warps,
+            interpret=interpret,
+        )
 
     return in_parts(part, (images, scale, bias), 1)
 
@@ -184,6 +194,7 @@ def _backward(
     groups: int,
     low: float,
     high: float,
+    interpret: bool = True,
 ) -> list[Array]:
     """The gradients of images, and of scale and bias, of each image by itself."""
 
@@ -192,7 +203,9 @@ def _backward(
         grid, settings, sizes, warps = _layout(images, groups, low, high)
         each = ((*images.shape[:2], images.shape[-1]), jnp.float32)
         answers = [(images.shape, images.dtype), each, each]
-        return tiled(partial(_backward_kernel, **settings), grid, sizes, arrays, answers, warps=warps)
+        return tiled(
+            partial(_backward_kernel, **settings), grid, sizes, arrays, answers, warps=warps, interpret=interpret
+        )
 
     return in_parts(part, (images, back, means, slopes, scale, bias), 4)
 
@@ -251,12 +264,9 @@ def _of_channels(images: Any) -> Any:
     return images.update(shape=(*images.shape[:2], images.shape[-1]), dtype=jnp.dtype(jnp.float32))
 
 
-_forwards = stacked(
-    "normalisation", _forward, lambda images, *_, **__: [images, _of_channels(images), _of_channels(images)], images=1
-)
-_backwards = stacked(
-    "normalisation_back",
-    _backward,
-    lambda images, *_, **__: [images, _of_channels(images), _of_channels(images)],
-    images=4,
-)
+def _shapes(images: Any, *_: Any, **__: Any) -> list[Any]:
+    return [images, _of_channels(images), _of_channels(images)]
+
+
+_forwards = stacked("normalisation", _forward, _shapes, images=1, on_cuda=partial(_forward, interpret=False))
+_backwards = stacked("normalisation_back", _backward, _shapes, images=4, on_cuda=partial(_backward, interpret=False))

@@ -17,16 +17,27 @@ from jax.interpreters import batching, mlir
 Function = Callable[..., Any]
 
 
-def stacked(name: str, function: Function, shaped: Function, *, images: int, several: bool = True) -> Primitive:
+def stacked(
+    name: str,
+    function: Function,
+    shaped: Function,
+    *,
+    images: int,
+    several: bool = True,
+    on_cuda: Function | None = None,
+) -> Primitive:
     """A primitive for this function of arrays, of which the first `images` are [s, n, …] and the others [s, …].
 
-    `shaped` is of their shapes and types; with `several` answers the function gives a list of them.
+    `shaped` is of their shapes and types; with `several` answers the functions give a list of them. `on_cuda` takes the
+    function's place where the program is compiled for a GPU of NVIDIA's, whatever machine this is.
     """
     made = Primitive(name)
     made.multiple_results = several
-    made.def_impl(lambda *arrays, **settings: jax.jit(partial(function, **settings))(*arrays))
+    made.def_impl(lambda *arrays, **settings: jax.jit(partial(made.bind, **settings))(*arrays))
     made.def_abstract_eval(shaped)
     mlir.register_lowering(made, mlir.lower_fun(function, multiple_results=several))
+    if on_cuda is not None:
+        mlir.register_lowering(made, mlir.lower_fun(on_cuda, multiple_results=several), platform="cuda")
 
     def batched(arrays: Sequence[Array], axes: Sequence[Any], **settings: Any) -> tuple[Any, Any]:
         found, axis = _batched(made, images, arrays, axes, settings)

@@ -24,12 +24,14 @@ __all__ = ["EIGHT", "in_parts", "number", "over", "pallas", "read", "suits", "ti
 
 EIGHT = 8
 MOST = 2**31 - 1  # offsets are 32 bits wide
+PIXELS = 2**20  # of an image: as far as `over` is exact, with room
+KINDS = ("float32", "bfloat16")
 
 
-def suits(x: Array, *, backend: str | None = None) -> bool:
-    """Whether these kernels are for this image [H, W, C], on this backend: GPUs of NVIDIA's alone."""
-    backend = jax.default_backend() if backend is None else backend
-    return triton is not None and backend == "gpu" and x.shape[-1] % EIGHT == 0 and x.dtype.itemsize <= 4
+def suits(x: Array) -> bool:
+    """Whether these kernels are for this image [H, W, C], on what is computed with: GPUs of NVIDIA's alone."""
+    fine = x.shape[0] * x.shape[1] <= PIXELS and x.shape[2] % EIGHT == 0 and x.dtype.name in KINDS
+    return fine and triton is not None and "NVIDIA" in jax.devices()[0].device_kind
 
 
 def tiled(
@@ -40,11 +42,13 @@ def tiled(
     answers: Sequence[tuple[tuple[int, ...], Any]],
     *,
     warps: int,
+    interpret: bool,
 ) -> list[Array]:
-    """Call the kernel with references to the sizes, the arrays and the answers, each flat."""
+    """Call the kernel with references to the sizes, the arrays and the answers, each flat.
+
+    Interpreted it goes operation by operation: slow, on any machine, and the same numbers.
+    """
     shapes = [jax.ShapeDtypeStruct((math.prod(shape),), kind) for shape, kind in answers]
-    # Where there is no GPU the kernel is interpreted, operation by operation: slow, and the same numbers.
-    interpret = jax.default_backend() != "gpu"
     # An array is said to be blocks of one number, of which all programs are given the first: offsets reach beyond it,
     # and the array's size, which would be written into the kernel, is not.
     specs: dict[str, Any] = {}
@@ -101,6 +105,9 @@ def number(ref: Any, index: int) -> Array:
 
 
 def over(part: Array, whole: Array) -> Array:
-    """part // whole of whole numbers of up to 2²²: as a product, since division of whole numbers is slow on a GPU."""
+    """part // whole of whole numbers up to 2²¹: as a product, since whole numbers are slow to divide on a GPU.
+
+    The half keeps (part + ½) / whole at least 1 / (2 whole) from a whole number, more than rounding moves it.
+    """
     found: Array = jnp.floor((part.astype(jnp.float32) + 0.5) * (1.0 / whole.astype(jnp.float32))).astype(jnp.int32)
     return found

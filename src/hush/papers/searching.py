@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-MORE = 2  # step sizes that a grid grows by, at the end where the best lies
+MORE = 2  # step sizes that a grid grows by, at the end where the best lies, where several cost little more than one
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,21 @@ class Tuned:
         ends = (min(self.tried), max(self.tried))
         return -1 if self.rate == ends[0] else 1 if self.rate == ends[1] else 0
 
-    def further(self) -> list[float]:
+    def further(self, more: int) -> list[float]:
         """The next step sizes to try: none where the best is inside the grid."""
         if self.side == 0:
             return []
-        return [self.rate * self.factor ** (self.side * step) for step in range(1, MORE + 1)]
+        return [self.rate * self.factor ** (self.side * step) for step in range(1, more + 1)]
 
 
 def widened(
-    scores: Callable[[Sequence[float]], Mapping[float, float]], guess: float, factor: float, widest: int
+    scores: Callable[[Sequence[float]], Mapping[float, float]],
+    guess: float,
+    factor: float,
+    widest: int,
+    more: int = MORE,
 ) -> Tuned:
-    """The guess and both its neighbours, then more at the end where the best lies until it is inside.
+    """The guess and both its neighbours, then `more` at the end where the best lies until it is inside.
 
     What is no number counts as zero; a grid of `widest` step sizes is not widened.
 
@@ -46,5 +50,5 @@ def widened(
     while rates and len(found.tried) < widest:
         heard = {rate: score if isfinite(score) else 0.0 for rate, score in scores(rates).items()}
         found = Tuned(dict(sorted((found.tried | heard).items())), factor)
-        rates = found.further()
+        rates = found.further(more)
     return found

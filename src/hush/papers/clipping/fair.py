@@ -90,7 +90,7 @@ def tuned(lab: ClippingLab, case: Case) -> Tuned:
             for rate, kept in tried.items()
         }
 
-    return widened(scores, GUESSES[case.model], FACTOR, WIDEST)
+    return widened(scores, GUESSES[case.model], FACTOR, WIDEST, more=1)  # each takes minutes of a GPU
 
 
 def chosen(lab: ClippingLab, case: Case) -> Case:
