@@ -204,9 +204,7 @@ class GroupNorm(eqx.Module):
     scale: Array
     bias: Array
     groups: int = eqx.field(static=True)
-    by_kernel: bool = eqx.field(
-        static=True
-    )  # on a GPU: slower between the library's convolutions, whose layout differs
+    by_kernel: bool = eqx.field(static=True)  # on a GPU; slower beside convolutions by the library, in another layout
 
     def __init__(self, channels: int, *, most: int = 32, by_kernel: bool = False) -> None:
         self.scale, self.bias, self.by_kernel = jnp.ones(channels), jnp.zeros(channels), by_kernel

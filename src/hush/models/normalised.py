@@ -161,7 +161,8 @@ def _forward_kernel(
     def told(found: tuple[Array, Array, Array]) -> None:
         at, mask, apart = found
         y = apart * steep[None, :] + level[None, :]
-        write(out, at, jnp.minimum(jnp.maximum(y, low), high), mask)
+        # By comparisons, for which what is not a number stays so: a GPU's minimum and maximum would lose it.
+        write(out, at, jnp.where(y < low, low, jnp.where(y > high, high, y)), mask)
 
     again(told)
 

@@ -23,14 +23,14 @@ except ImportError:  # pragma: no cover
 __all__ = ["EIGHT", "in_parts", "number", "over", "pallas", "read", "suits", "tiled", "write"]
 
 EIGHT = 8
-MOST = 2**31 - 1  # offsets are 32 bits wide
+MOST, STACKS = 2**31 - 1, 2**16 - 1  # offsets are 32 bits wide, and the second axis of a grid 16
 PIXELS = 2**20  # of an image: as far as `over` is exact, with room
 KINDS = ("float32", "bfloat16")
 
 
 def suits(x: Array) -> bool:
     """Whether these kernels are for this image [H, W, C], on what is computed with: GPUs of NVIDIA's alone."""
-    fine = x.shape[0] * x.shape[1] <= PIXELS and x.shape[2] % EIGHT == 0 and x.dtype.name in KINDS
+    fine = x.shape[0] * x.shape[1] <= PIXELS and x.size <= MOST and x.shape[2] % EIGHT == 0 and x.dtype.name in KINDS
     return fine and triton is not None and "NVIDIA" in jax.devices()[0].device_kind
 
 
@@ -68,13 +68,13 @@ def tiled(
 
 
 def in_parts(function: Callable[..., list[Array]], arrays: Sequence[Array], images: int) -> list[Array]:
-    """The function of stacks, in as many parts as leave every offset in 32 bits.
+    """The function of stacks, in as many parts as a grid can be of and as leave every offset in 32 bits.
 
     The first `images` arrays are [s, n, …], the others [s, …].
     """
-    if max(array.size for array in arrays[:images]) <= MOST:
-        return function(*arrays)
     stack, many = arrays[0].shape[:2]
+    if stack <= STACKS and max(array.size for array in arrays[:images]) <= MOST:
+        return function(*arrays)
     if stack > 1:
         parts = [
             in_parts(function, [array[part] for array in arrays], images)
