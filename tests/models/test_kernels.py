@@ -94,7 +94,9 @@ def test_normalised_is_what_it_says(height, width, shape, bounds, centre):
     np.testing.assert_allclose(found, plain(*exact), rtol=0, atol=2e-4)
     if height * width * channels // groups == 1:
         return  # a group of one number has no variance, and its gradient is a difference of nothing
-    back, step = draws.normal(size=found.shape), 1e-6
+    # Beside a bound either side may have the slope of the other: nothing comes back there.
+    y, step = normalised_by_hand(*exact, groups, -INFINITY, INFINITY), 1e-6
+    back = np.where(np.minimum(np.abs(y - bounds[0]), np.abs(y - bounds[1])) < 1e-3, 0, draws.normal(size=y.shape))
     for place, ours in enumerate(pull(jnp.asarray(back, jnp.float32))):
         along = draws.normal(size=ours.shape)
         moved = [
@@ -116,6 +118,19 @@ def test_what_is_not_a_number_stays_so():
     assert not np.isfinite(
         np.asarray(jax.vmap(partial(one, stride=1, padding=1), in_axes=(0, None))(x, WEIGHTS[0]))
     ).all()
+
+
+def test_no_kernel_takes_a_minimum_or_maximum():
+    """On a GPU that of a number and of none is the number, which no interpreter shows: comparisons keep none."""
+    x, each, w = jnp.ones((1, 1, 4, 4, 16)), jnp.ones((1, 1, 16)), jnp.ones((1, 3, 3, 16))
+    bounds = {"groups": 4, "low": 0.0, "high": 6.0}
+    programs = [
+        jax.make_jaxpr(partial(normalised._forward, **bounds))(x, each[0], each[0]),
+        jax.make_jaxpr(partial(normalised._backward, **bounds))(x, x, each, each, each[0], each[0]),
+        jax.make_jaxpr(lambda x, w: jax.vjp(lambda *both: filtered(*both, 1, 1), x, w)[1](x))(x, w),
+    ]
+    assert "rsqrt" in str(programs[0])  # so that kernels are seen
+    assert not [name for name in map(str, programs) if re.search(r"= (max|min|clamp)\b", name)]
 
 
 @given(whole=st.integers(1, 2**21), part=st.integers(0, 2**21), near=st.integers(-2, 2))
@@ -289,6 +304,41 @@ def test_a_network_by_kernels_is_the_network_by_operations(monkeypatch, precisio
     far = np.linalg.norm(np.concatenate([np.ravel(a - b) for a, b in zip(ours, plain, strict=True)]))
     assert far < (1e-5 if precision == "float32" else 0.05) * np.linalg.norm(np.concatenate(list(map(np.ravel, plain))))
     jax.clear_caches()
+
+
+LAYERS = (
+    (32, 24),
+    (32, 32),
+    (32, 96),
+    (32, 144),
+    (28, 144),
+    (16, 192),
+    (14, 32),
+    (8, 384),
+    (7, 64),
+    (4, 960),
+    (4, 1280),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("side", "channels"), LAYERS, ids=str)
+def test_layers_of_mobilenet_by_kernels_and_by_operations(monkeypatch, side, channels):
+    """Sizes that the network has, both strides: outputs and all gradients, of one image."""
+    x = jax.random.normal(root(8), (side, side, channels))
+    kinds = [DepthwiseConvolution(channels, 3, root(9), stride=stride, padding=1, bias=False) for stride in (1, 2)]
+    for layer, then in [(kinds[0], ()), (kinds[1], ()), (GroupNorm(channels, by_kernel=True), (RELU6,))]:
+
+        def both(layer=layer, then=then):
+            found, pull = jax.vjp(lambda layer, x: layer(x, *then), layer, x)
+            return jax.tree.leaves((found, pull(jnp.cos(jnp.arange(found.size)).reshape(found.shape))))
+
+        plain = both()
+        with monkeypatch.context() as patched:
+            patched.setattr(layers, "suits", lambda x: True)
+            ours = both()
+        for one, other in zip(ours, plain, strict=True):
+            assert np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(other)
 
 
 def test_mobilenet_asks_for_kernels_and_resnet_does_not():

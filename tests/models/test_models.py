@@ -18,12 +18,11 @@ from hush.models.layers import (
     DepthwiseConvolution,
     GroupNorm,
     Linear,
-    MaxPool,
-    MeanPool,
     Sequential,
     layer_keys,
     normal,
 )
+from hush.models.pools import MaxPool, MeanPool
 
 DIGITS, MNIST, CIFAR = (8, 8, 1), (28, 28, 1), (32, 32, 3)
 Shape = tuple[int, int, int]

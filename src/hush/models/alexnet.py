@@ -8,10 +8,10 @@ from hush.models.layers import (
     RELU,
     Convolution,
     Linear,
-    MaxPool,
     Sequential,
     layer_keys,
 )
+from hush.models.pools import MaxPool
 
 
 def alexnet(shape: tuple[int, int, int], classes: int, key: Array) -> Sequential:

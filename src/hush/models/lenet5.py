@@ -13,11 +13,10 @@ from hush.models.layers import (
     Convolution,
     Layer,
     Linear,
-    MaxPool,
-    MeanPool,
     Sequential,
     layer_keys,
 )
+from hush.models.pools import MaxPool, MeanPool
 
 ACTIVATIONS: dict[str, tuple[Apply, float]] = {"relu": (RELU, HE), "tanh": (TANH, LINEAR)}
 POOLS: dict[str, MaxPool | MeanPool] = {"max": MaxPool(), "mean": MeanPool()}

@@ -101,15 +101,25 @@ def _forward(
     return in_parts(part, (images, scale, bias), 1)
 
 
-def _place(sizes: Any, lanes: int) -> tuple[Array, ...]:
-    """Whose image, where it begins, its pixels and channels; the channels of this program, and which there are."""
-    many, pixels, eights, size, taken = (number(sizes, index) for index in range(5))
+def _place(sizes: Any, lanes: int, pixels: int) -> tuple[Any, ...]:
+    """Whose image it is, which, its pixels, channels and channels of a group; this program's channels.
+
+    Then which of these there are, and where each of its tiles of so many pixels lies and what there is of it.
+    """
+    many, count, eights, size, taken = (number(sizes, index) for index in range(5))
     channels, taken = eights * EIGHT, taken * EIGHT
     across = (channels + taken - 1) // taken
     tile, client = pallas.program_id(0), pallas.program_id(1)
     image, lane = client * many + tile // across, jnp.arange(lanes)
     channel = tile % across * taken + lane
-    return client, image, pixels, channels, size, channel, (lane < taken) & (channel < channels)
+    kept = (lane < taken) & (channel < channels)
+
+    def tile_at(index: Any) -> tuple[Array, Array]:
+        pixel = index * pixels + jnp.arange(pixels)
+        at = (image * count + pixel)[:, None] * channels + channel[None, :]
+        return at, (pixel < count)[:, None] & kept[None, :]
+
+    return client, image, count, channels, size, channel, kept, tile_at
 
 
 def _over_groups(values: Array, size: Array) -> Array:
@@ -133,14 +143,12 @@ def _forward_kernel(
     low: float,
     high: float,
 ) -> None:
-    client, image, count, channels, size, channel, kept = _place(sizes, lanes)
-    first = image * count * channels
-    one = read(images, first + over(channel, size) * size, kept)  # one of the group's own: variances then lose nothing
+    client, image, count, channels, size, channel, kept, tile = _place(sizes, lanes, pixels)
+    # One of the group's own numbers: of distances to it a variance loses nothing.
+    one = read(images, image * count * channels + over(channel, size) * size, kept)
 
     def tile_of(index: Any) -> tuple[Array, Array, Array]:
-        pixel = index * pixels + jnp.arange(pixels)
-        mask = (pixel < count)[:, None] & kept[None, :]
-        at = first + pixel[:, None] * channels + channel[None, :]
+        at, mask = tile(index)
         return at, mask, read(images, at, mask) - one[None, :]
 
     def sums(found: tuple[Array, Array, Array]) -> tuple[Array, Array]:
@@ -150,7 +158,9 @@ def _forward_kernel(
 
     totals, again = _twice(tile_of, sums, count, pixels, lanes, single)
     mean, square = (_over_groups(total.sum(axis=0), size) / (count * size).astype(jnp.float32) for total in totals)
-    slope = lax.rsqrt(jnp.maximum(square - mean**2, 0.0) + SMALL)
+    # Here and below by comparisons: a GPU's minimum and maximum make a number of what is none, and hide a divergence.
+    variance = square - mean**2
+    slope = lax.rsqrt(jnp.where(variance < 0, 0.0, variance) + SMALL)
     at = client * channels + channel
     steep = slope * read(scales, at, kept)
     level = read(biases, at, kept) - mean * steep
@@ -161,7 +171,6 @@ def _forward_kernel(
     def told(found: tuple[Array, Array, Array]) -> None:
         at, mask, apart = found
         y = apart * steep[None, :] + level[None, :]
-        # By comparisons, for which what is not a number stays so: a GPU's minimum and maximum would lose it.
         write(out, at, jnp.where(y < low, low, jnp.where(y > high, high, y)), mask)
 
     again(told)
@@ -229,15 +238,13 @@ def _backward_kernel(
     low: float,
     high: float,
 ) -> None:
-    client, image, count, channels, size, channel, kept = _place(sizes, lanes)
-    first, own, shared = image * count * channels, image * channels + channel, client * channels + channel
+    client, image, count, channels, size, channel, kept, tile = _place(sizes, lanes, pixels)
+    own, shared = image * channels + channel, client * channels + channel
     mean, slope = read(means, own, kept), read(slopes, own, kept)
     scale, bias = read(scales, shared, kept), read(biases, shared, kept)
 
     def tile_of(index: Any) -> tuple[Array, Array, Array, Array]:
-        pixel = index * pixels + jnp.arange(pixels)
-        mask = (pixel < count)[:, None] & kept[None, :]
-        at = first + pixel[:, None] * channels + channel[None, :]
+        at, mask = tile(index)
         apart = (read(images, at, mask) - mean[None, :]) * slope[None, :]
         y = apart * scale[None, :] + bias[None, :]
         return at, mask, apart, jnp.where((y > low) & (y < high), read(back, at, mask), 0.0)

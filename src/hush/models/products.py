@@ -86,6 +86,11 @@ def halved(x: Array) -> Array:
     return _nearest(x).astype(jnp.bfloat16) if in_bfloat16() else x
 
 
+def wide(x: Array) -> Array:
+    """At least float32: half precision is too coarse for long sums."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
 def rounded(x: Array, kind: Any) -> Array:
     """The nearest number of this kind, bfloat16 or what x is already."""
     return x if x.dtype == kind else _nearest(x).astype(kind)

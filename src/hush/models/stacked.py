@@ -1,7 +1,8 @@
 """Primitives of JAX's that work on stacks: images of many clients [s, n, …], and each client's own weights [s, …].
 
 What is written for one example is mapped over examples, who share weights, and then over clients, who do not. The
-primitive stays one call all the while: more examples make n larger, more clients s. Its answers are per example.
+primitive stays one call all the while: more examples make n larger, more clients s. Its answers are [s, n, …]; those of
+a primitive without such images [s, …].
 """
 
 from collections.abc import Callable, Sequence
